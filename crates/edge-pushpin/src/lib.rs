@@ -1,4 +1,4 @@
-//! Features of the edge that only Pushpin's users need, as parsers, encoders and state machines.
+//! Parsers, encoders and state machines for the features of the edge that only Pushpin's users need.
 //!
 //! This crate has no socket, clock, thread, setting or client request; time is an argument.
 //!

@@ -1,4 +1,4 @@
-//! Requests to services that another worker makes through the worker with their connections.
+//! Requests to external services. Workers without the ports send them through the worker that has the ports and their connections.
 
 use std::path::PathBuf;
 
@@ -20,9 +20,9 @@ pub const NOBODY: &str = "fermata-nobody-there";
 /// A waiting request.
 #[derive(Debug)]
 pub struct Waiting {
-    /// Its number; 0: another worker's.
+    /// Number of the request. 0: the request belongs to another worker.
     pub id: u64,
-    /// Time until which a service has to accept it.
+    /// Time until which a service has to accept the request.
     pub due_ms: u64,
     /// The message's parts, as sent to the service.
     pub parts: Vec<Vec<u8>>,
@@ -31,9 +31,9 @@ pub struct Waiting {
 /// The path to the services.
 #[derive(Debug)]
 pub struct Line<W> {
-    /// Socket of the worker with the ports; `None`: this worker has them.
+    /// Socket of the worker that has the ports. `None`: this worker has them.
     pub path: Option<PathBuf>,
-    /// The wire to that worker; `None`: not connected.
+    /// The connection to that worker. `None`: there is no connection.
     pub wire: Option<W>,
     /// Time of the next connection attempt.
     pub retry_ms: u64,
@@ -62,7 +62,7 @@ impl<W> Line<W> {
     }
 }
 
-/// Returns the reason why the worker with the ports did not forward a request, if its reply reports one.
+/// Returns the reason why the worker with the ports did not forward a request. `None`: the reply reports no reason.
 pub fn why_unheard(reply: &Value) -> Option<&'static str> {
     let condition = reply.get("condition").and_then(Value::bytes)?;
     if condition == TOO_MANY.as_bytes() {
@@ -80,7 +80,7 @@ pub fn envelope(worker: u16, service: u16, left_ms: u64) -> [u8; 12] {
     out
 }
 
-/// Decodes worker, service and milliseconds of an [`envelope`]; `None`: invalid.
+/// Decodes an [`envelope`] into worker, service and milliseconds. `None`: the envelope is invalid.
 pub fn read_envelope(bytes: &[u8]) -> Option<(u16, u16, u64)> {
     let (worker, rest) = bytes.split_first_chunk::<2>()?;
     let (service, left_ms) = rest.split_first_chunk::<2>()?;

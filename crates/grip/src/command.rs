@@ -8,13 +8,13 @@ use crate::value::{Value, map};
 /// A command.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Command {
-    /// Returns the given connections that exist.
+    /// Asks which of the given connections exist.
     ConnectionCheck(Vec<Vec<u8>>),
     /// Returns the addresses for publishers.
     ZmqUris,
     /// Drops the last ids of channels and lets every reliable session catch up.
     Recover,
-    /// Polls the origin of one WebSocket over HTTP.
+    /// Asks the edge to poll the origin of one WebSocket over HTTP.
     RefreshConnection(Vec<u8>),
     /// Polls the origins of all subscribers of a channel.
     RefreshChannel(Vec<u8>),
@@ -36,7 +36,7 @@ pub enum Condition {
 }
 
 impl Condition {
-    /// Returns its name on the wire.
+    /// Returns the name of the condition on the wire.
     pub fn name(self) -> &'static str {
         match self {
             Self::BadRequest => "bad-request",
@@ -47,7 +47,7 @@ impl Condition {
     }
 }
 
-/// A request: the command, and the data for its reply.
+/// A request: the command, and the data that the reply needs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Request {
     /// The command, or the reason why it is refused.
@@ -58,7 +58,8 @@ pub struct Request {
 }
 
 impl Request {
-    /// Parses the payload of one message. `None`: it is not a request, and no reply is possible.
+    /// Parses the payload of one message. `None`: the payload is not a request, so no reply is
+    /// possible.
     pub fn read(payload: &[u8]) -> Option<Self> {
         let (value, notation) = packet::decode(payload).ok()?;
         let id = value.get("id").and_then(Value::bytes).map(<[u8]>::to_vec);

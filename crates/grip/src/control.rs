@@ -1,4 +1,4 @@
-//! The HTTP control port: requests, and responses with the texts that publishers compare.
+//! The HTTP control port: its requests, and its responses, whose texts publishers compare.
 
 use crate::item::{Item, ItemError, parse_list};
 use crate::packet::Notation;
@@ -7,12 +7,12 @@ use crate::value::Value;
 const TEXT: &str = "text/plain";
 const JSON: &str = "application/json";
 
-/// A response; the connection may stay open.
+/// A response. The connection may stay open after it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reply {
     /// Status.
     pub status: u16,
-    /// `Content-Type`.
+    /// Value of the header `Content-Type`.
     pub media: &'static str,
     /// `Allow`, if the method was wrong.
     pub allow: Option<&'static str>,
@@ -84,12 +84,13 @@ fn items(body: &[u8]) -> Result<Vec<Item>, BodyError> {
     match Value::from(json) {
         value @ Value::Map(_) => Ok(parse_list(&value, Notation::Json)?),
         Value::List(_) => Err(BodyError::List),
-        // Older JSON parsers refused a document that is neither object nor list, and publishers rely on that error.
+        // Older JSON parsers refused a document that is neither an object nor a list. Publishers rely on that error.
         _ => Err(BodyError::Json),
     }
 }
 
-/// Returns the media type of a success: that of the last acceptable entry. `None`: no entry is acceptable.
+/// Returns the media type of a successful response, which is that of the last acceptable entry of `Accept`. `None`: no entry is
+/// acceptable.
 fn media(accept: Option<&[u8]>) -> Option<&'static str> {
     let Some(accept) = accept else {
         return Some(TEXT);

@@ -1,15 +1,15 @@
-//! Bytes as text: base64, hexadecimal, and the C strings of keep-alive data.
+//! Encodings of bytes as text: base64, hexadecimal, and the C strings of keep-alive data.
 
 use base64::Engine;
 use base64::alphabet;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 
-/// Writes padding; reading accepts both forms.
+/// Base64 that writes padding. The decoder accepts input with or without padding.
 const STANDARD: GeneralPurpose = GeneralPurpose::new(
     &alphabet::STANDARD,
     GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
 );
-/// As in JSON web tokens: padding is neither written nor accepted.
+/// Base64 as in JSON web tokens. Padding is neither written nor accepted.
 const URL: GeneralPurpose = GeneralPurpose::new(
     &alphabet::URL_SAFE,
     GeneralPurposeConfig::new()
@@ -17,7 +17,7 @@ const URL: GeneralPurpose = GeneralPurpose::new(
         .with_decode_padding_mode(DecodePaddingMode::RequireNone),
 );
 
-/// Decodes base64. `None`: invalid.
+/// Decodes base64. `None`: the text is invalid.
 pub fn base64(text: &[u8]) -> Option<Vec<u8>> {
     STANDARD.decode(text).ok()
 }
@@ -46,7 +46,7 @@ pub fn to_hex(out: &mut Vec<u8>, bytes: &[u8]) {
     }
 }
 
-/// Decodes pairs of hexadecimal digits. `None`: invalid.
+/// Decodes pairs of hexadecimal digits. `None`: the text is invalid.
 pub fn hex(text: &[u8]) -> Option<Vec<u8>> {
     let (pairs, []) = text.as_chunks::<2>() else {
         return None;
@@ -57,7 +57,7 @@ pub fn hex(text: &[u8]) -> Option<Vec<u8>> {
         .collect()
 }
 
-/// Decodes `\\`, `\r`, `\n` and `\xHH`. `None`: another escape.
+/// Decodes the escapes `\\`, `\r`, `\n` and `\xHH`. `None`: the text has another escape.
 pub fn c_string(text: &[u8]) -> Option<Vec<u8>> {
     let mut out = Vec::with_capacity(text.len());
     let mut rest = text;

@@ -19,7 +19,7 @@ filter:require-sub, filter:build-id, filter:var-subst, filter:http-check, filter
 /// One filter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Filter {
-    /// Not to the user that sent it.
+    /// Does not deliver the item to the user that sent it.
     SkipSelf,
     /// Not to the users listed in the item.
     SkipUsers,
@@ -36,7 +36,7 @@ pub enum Filter {
 }
 
 impl Filter {
-    /// Returns the filter of this name.
+    /// Returns the filter with this name.
     pub fn from_name(name: &[u8]) -> Option<Self> {
         match name {
             b"skip-self" => Some(Self::SkipSelf),
@@ -86,12 +86,12 @@ impl Filter {
                 channel.is_empty() || subscriber.is_subscribed(&channel)
             }
             Self::BuildId | Self::VarSubst => true,
-            // These filters need a request to their server; without it the item is not delivered.
+            // These filters need a request to a server. Without that request, the item is not delivered.
             Self::HttpCheck | Self::HttpModify => false,
         }
     }
 
-    /// Returns the content changed by this filter; `None`: unchanged.
+    /// Returns the content as changed by this filter. `None`: the filter does not change it.
     fn content(
         self,
         subscriber: &dyn Subscriber,
@@ -120,18 +120,18 @@ impl Filter {
 
 /// State of a connection that filters query.
 pub trait Subscriber {
-    /// Returns the metadata that its origin has set.
+    /// Returns the metadata that the subscriber's origin has set.
     fn meta(&self) -> &Meta;
-    /// Returns true if it is subscribed to the channel of this name, without prefix.
+    /// Returns true if the subscriber is subscribed to the channel with this name, given without prefix.
     fn is_subscribed(&self, channel: &[u8]) -> bool;
-    /// Returns the id of the last item it received from the channel of this name.
+    /// Returns the id of the last item that the subscriber received from the channel with this name.
     fn last_id(&self, channel: &[u8]) -> Option<&[u8]>;
 }
 
-/// Reason why a filter failed. The item is dropped for this connection and counted.
+/// Reason why a filter failed. The edge drops the item for this connection and counts the failure.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FilterError {
-    /// `build-id` without the metadata it needs.
+    /// The filter `build-id` lacks the metadata that it needs.
     #[error("filter build-id needs the meta value id_format; set it with Grip-Set-Meta")]
     IdFormat,
     /// `build-id` with an unknown encoding.
@@ -145,11 +145,11 @@ pub enum FilterError {
 /// Progress of a subscription's filters with an item.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Run {
-    /// Deliver it with this content.
+    /// Deliver the item with this content.
     Deliver(Option<Vec<u8>>),
-    /// Do not deliver it.
+    /// Do not deliver the item.
     Drop,
-    /// Ask the server of the filter at this index; then continue after it.
+    /// Ask the server of the filter at this index, then continue with the next filter.
     Ask {
         /// Index of the filter.
         at: usize,
@@ -165,15 +165,15 @@ pub enum Run {
 pub struct Filters(Box<[Filter]>);
 
 impl Filters {
-    /// Returns the first name that is not a filter. The caller must then refuse the instruction: otherwise items that the
-    /// filter would drop or change would be delivered unchanged.
+    /// Returns the first name that is not a filter. The caller must then refuse the instruction. Otherwise the edge would deliver
+    /// items unchanged that the filter would drop or change.
     pub fn unknown<'a>(names: impl IntoIterator<Item = &'a [u8]>) -> Option<&'a [u8]> {
         names
             .into_iter()
             .find(|name| Filter::from_name(name).is_none())
     }
 
-    /// Returns the filters of these names; check them with [`unknown`](Self::unknown) first.
+    /// Returns the filters with these names. Check the names with [`unknown`](Self::unknown) first.
     pub fn from_names<'a>(names: impl IntoIterator<Item = &'a [u8]>) -> Self {
         Self(
             names
@@ -201,8 +201,8 @@ impl Filters {
         self.0.iter().any(|filter| filter.asks())
     }
 
-    /// Runs the filters from the one at `from`, up to one that needs a server. `content` is `None` if the item has
-    /// none, such as one that only closes.
+    /// Runs the filters from the one at `from`, up to one that needs a server. `content` is `None` if the item has no content, such
+    /// as an item that only closes the connection.
     ///
     /// # Errors
     /// A filter failed.
@@ -235,13 +235,13 @@ impl Filters {
         Ok(Run::Deliver(content))
     }
 
-    /// Returns true if the content filters are exactly those that the publisher's content is meant for.
+    /// Returns true if the content filters of the subscription are exactly those that the publisher expects.
     pub fn are_content_filters(&self, expected: &[Vec<u8>]) -> bool {
         let own = self.0.iter().filter_map(|filter| filter.content_name());
         own.eq(expected.iter().map(Vec::as_slice))
     }
 
-    /// Returns the content for the subscriber; borrowed if no filter changes it.
+    /// Returns the content for the subscriber. The content is borrowed if no filter changes it.
     ///
     /// # Errors
     /// A filter failed.
@@ -259,7 +259,8 @@ impl Filters {
         Ok(content)
     }
 
-    /// Returns the filter for the body of the origin's own response, if there is one. Only `build-id` applies to it.
+    /// Returns the filter for the body of the origin's own response, if there is one. `build-id` is the only filter that changes
+    /// that body.
     ///
     /// # Errors
     /// A filter failed.
@@ -318,7 +319,7 @@ impl BuildId {
         })
     }
 
-    /// Reads a piece and appends its output.
+    /// Reads a piece of the content and appends the output for it.
     ///
     /// # Errors
     /// The content is not a valid template.
@@ -341,7 +342,7 @@ impl BuildId {
     /// Checks the end of the content.
     ///
     /// # Errors
-    /// It ended inside a directive.
+    /// The content ended inside a directive.
     pub fn finish(&self) -> Result<(), FilterError> {
         Ok(self.template.finish()?)
     }

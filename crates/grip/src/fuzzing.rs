@@ -12,7 +12,8 @@ use crate::template::Template;
 use crate::zmtp::{self, Peer, Socket};
 use crate::{command, control, last, sig, tnetstring, ws_control};
 
-/// Instructions, as headers (one `name: value` per line) and as JSON. Limits hold, and headers for the client are clean.
+/// Parses instructions from headers (one `name: value` per line) and from JSON. Checks that limits hold, and that headers for the
+/// client are well-formed.
 pub fn grip_instruct(data: &[u8]) {
     let headers: Vec<(&[u8], &[u8])> = data
         .split(|&byte| byte == b'\n')
@@ -169,7 +170,8 @@ pub fn grip_sig(data: &[u8]) {
     }
 }
 
-/// A connection of ZeroMQ. Any split gives the same events and the same error, and messages respect the limit.
+/// Reads a ZeroMQ connection. Checks that any split of the input gives the same events and the same error, and that messages stay
+/// within the limit.
 pub fn grip_zmtp(data: &[u8]) {
     // The first byte chooses the socket, the handshake and the split.
     let Some((&selector, wire)) = data.split_first() else {
@@ -219,7 +221,7 @@ fn run_peer(socket: Socket, input: &[u8], len: usize) -> Outcome {
     (events, out, None)
 }
 
-/// A template. Any split gives the same output or the same error.
+/// Reads a template. Checks that any split of the input gives the same output or the same error.
 pub fn grip_template(data: &[u8]) {
     let whole = render(data, usize::MAX);
     for len in [1, 2, 7] {

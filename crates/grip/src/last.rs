@@ -1,8 +1,8 @@
-//! `Grip-Last: CHANNEL; last-id=ID`: reports to the origin what a client has received.
+//! The header `Grip-Last: CHANNEL; last-id=ID`. It reports to the origin what a client has received.
 
 use crate::params;
 
-/// The header's name.
+/// Name of the header.
 pub const HEADER: &str = "Grip-Last";
 
 /// Returns channel and id of every header.
@@ -16,7 +16,8 @@ pub fn read(headers: &[(&[u8], &[u8])]) -> Vec<(Vec<u8>, Vec<u8>)> {
         .collect()
 }
 
-/// Encodes a value. `None`: the name is not valid in a header, so the origin cannot have sent it in one either.
+/// Encodes a header value. `None`: the channel name is not valid in a header. The origin cannot have sent such a name in a header
+/// either.
 pub fn write(channel: &[u8], id: &[u8]) -> Option<Vec<u8>> {
     let is_plain = channel.trim_ascii().len() == channel.len()
         && channel

@@ -1,4 +1,4 @@
-//! GRIP as state machines: instructions of backends, published items, and their transports.
+//! State machines for GRIP: instructions of backends, published items, and the transports of items.
 //!
 //! This crate has no socket, clock or thread; time is an argument. Input is untrusted: every limit is a named constant,
 //! and `fuzzing` checks the properties of each parser for any input.

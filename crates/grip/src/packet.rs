@@ -1,9 +1,9 @@
-//! Payload of a ZeroMQ message: a bare tnetstring, `T` and a tnetstring, or `J` and JSON.
+//! Payload of a ZeroMQ message. It is a bare tnetstring, `T` and a tnetstring, or `J` and JSON.
 
 use crate::tnetstring::{self, TnetstringError};
 use crate::value::Value;
 
-/// Notation of a payload. It determines how binary content is given: raw in tnetstrings, base64 in JSON.
+/// Notation of a payload. It determines the form of binary content, which is raw in tnetstrings and base64 in JSON.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Notation {
     /// `T` and a tnetstring, or a bare tnetstring.
@@ -19,7 +19,7 @@ pub enum PacketError {
     /// It is empty.
     #[error("the payload is empty; send a tnetstring, or J and JSON")]
     Empty,
-    /// It starts with neither a digit nor `T` nor `J`.
+    /// The payload starts with neither a digit nor `T` nor `J`.
     #[error(
         "the payload begins with byte {0:#04x}; send a tnetstring, or T and one, or J and JSON"
     )]

@@ -1,7 +1,7 @@
 //! Header values with parameters: `first; name=value; …, second; …`.
 //!
-//! An invalid element is skipped, as in every GRIP implementation: a backend's typing error in one channel must not
-//! affect the others.
+//! Invalid elements are skipped, as in every GRIP implementation, so that a backend's typing error in one channel does not affect
+//! other channels.
 
 /// One element of a list: its literal text and its parameters.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -13,7 +13,7 @@ pub struct Element {
 }
 
 impl Element {
-    /// Returns the value of the first parameter of this name, case-insensitive.
+    /// Returns the value of the first parameter with this name. Names are compared case-insensitively.
     pub fn param(&self, name: &str) -> Option<&[u8]> {
         self.params
             .iter()
@@ -21,7 +21,7 @@ impl Element {
             .map(|(_, value)| value.as_slice())
     }
 
-    /// Returns the values of every parameter of this name.
+    /// Returns the values of all parameters with this name.
     pub fn all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a [u8]> {
         self.params
             .iter()
@@ -30,7 +30,7 @@ impl Element {
     }
 }
 
-/// Returns the elements of every header of this name, in order, as bytes between commas.
+/// Returns the elements of all headers with this name, in order. An element is the text between commas.
 pub fn list<'a>(
     headers: &'a [(&'a [u8], &'a [u8])],
     name: &'a str,
@@ -42,7 +42,7 @@ pub fn list<'a>(
     })
 }
 
-/// Returns the value of every header of this name.
+/// Returns the values of all headers with this name.
 pub fn values<'a>(
     headers: &'a [(&'a [u8], &'a [u8])],
     name: &'a str,
@@ -65,7 +65,7 @@ pub fn element(text: &[u8]) -> Option<Element> {
     })
 }
 
-/// Parses `name=value; name=value; …`. `None`: one is malformed.
+/// Parses `name=value; name=value; …`. `None`: a parameter is malformed.
 pub fn params(text: &[u8]) -> Option<Vec<(Vec<u8>, Vec<u8>)>> {
     split(text, b';')
         .map(|part| part.trim_ascii())
@@ -81,7 +81,7 @@ pub fn params(text: &[u8]) -> Option<Vec<(Vec<u8>, Vec<u8>)>> {
         .collect()
 }
 
-/// Appends a parameter's value in a form that [`params`] reads back, quoted if needed. `None`: it has a control byte.
+/// Appends a parameter's value in a form that [`params`] can read, quoted if needed. `None`: the value has a control byte.
 pub fn quote(out: &mut Vec<u8>, value: &[u8]) -> Option<()> {
     if value.iter().any(|&byte| byte < b' ' || byte == 0x7f) {
         return None;
@@ -141,11 +141,11 @@ fn unquote(value: &[u8]) -> Option<Vec<u8>> {
             byte => out.push(byte),
         }
     }
-    // Text after the closing quote would otherwise be lost silently.
+    // Refuse text after the closing quote, because it would otherwise be lost silently.
     bytes.next().is_none().then_some(out)
 }
 
-/// Parses integer seconds that fit in 31 bits, as in other implementations.
+/// Parses a whole number of seconds that fits in 31 bits, as other implementations do.
 pub fn seconds(text: &[u8]) -> Option<u32> {
     let text = std::str::from_utf8(text.trim_ascii()).ok()?;
     let seconds = text.parse::<u32>().ok()?;

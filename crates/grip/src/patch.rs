@@ -1,4 +1,4 @@
-//! JSON Patch (RFC 6902): a published change of the body in an instruction.
+//! JSON Patch (RFC 6902). A publisher uses it to change the body in an instruction.
 
 use serde_json::{Map, Value};
 
@@ -8,13 +8,13 @@ pub const OPERATIONS_MAX: usize = 1000;
 /// Reason why a patch cannot be applied. The document then stays unchanged.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PatchError {
-    /// It is not a list of objects, or too long.
+    /// The patch is not a list of objects, or is too long.
     #[error("a patch is a list of at most {OPERATIONS_MAX} operations")]
     List,
     /// An operation is invalid.
     #[error("operation {index} of the patch {problem}")]
     Operation {
-        /// Its index, from 0.
+        /// Index of the operation, counted from 0.
         index: usize,
         /// The fault.
         problem: &'static str,
@@ -70,7 +70,7 @@ fn run(document: &mut Value, fields: &Map<String, Value>) -> Result<(), &'static
     }
 }
 
-/// Parses a JSON pointer. `None`: invalid.
+/// Parses a JSON pointer. `None`: the pointer is invalid.
 fn parse(pointer: &str) -> Option<Vec<String>> {
     if pointer.is_empty() {
         return Some(Vec::new());

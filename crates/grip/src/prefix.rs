@@ -1,4 +1,5 @@
-//! Channel prefix of a route: the backend's channel `room` is `PREFIXroom` for publishers.
+//! Channel prefix of a route. Publishers use the name `PREFIXroom` for the channel that the backend
+//! calls `room`.
 
 /// A prefix, possibly empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -15,7 +16,8 @@ impl Prefix {
         [&self.0, channel].concat()
     }
 
-    /// Returns the backend's name of a publishers' channel. `None`: it is not the backend's.
+    /// Returns the name that the backend uses for a channel of publishers. `None`: the channel does
+    /// not have the prefix, so it belongs to another backend.
     pub fn own<'a>(&self, channel: &'a [u8]) -> Option<&'a [u8]> {
         channel.strip_prefix(&self.0[..])
     }

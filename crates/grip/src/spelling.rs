@@ -1,7 +1,7 @@
-//! Header names as applications may fold them. CGI, WSGI and similar interfaces map `X-User` and `X_User` to one
-//! variable, so a header that the edge sets has to be removed from clients' requests in every spelling.
+//! Comparison of header names in the form to which applications fold them. CGI, WSGI and similar interfaces map `X-User` and
+//! `X_User` to one variable, so a header that the edge sets has to be removed from clients' requests in every spelling.
 
-/// Maximum length of names compared with [`Folded::is`]; a longer name equals none.
+/// Maximum length of names that [`Folded::is`] compares, in bytes. A longer name equals no name.
 const BYTES_MAX: usize = 64;
 
 /// A name in lower case, with a hyphen for every byte that is neither a letter nor a digit.
@@ -27,12 +27,12 @@ impl Folded {
         }
     }
 
-    /// Returns true if it equals `name`, which is given folded.
+    /// Returns true if the name equals `name`, which must be folded.
     pub fn is(&self, name: &str) -> bool {
         self.len == name.len() && self.starts_with(name)
     }
 
-    /// Returns true if it starts with `start`.
+    /// Returns true if the name starts with `start`, which must be folded.
     pub fn starts_with(&self, start: &str) -> bool {
         self.len >= start.len() && self.bytes.starts_with(start.as_bytes())
     }

@@ -1,4 +1,4 @@
-//! Statistics for dashboards made for Pushpin: packets of the stats socket, and names for Prometheus.
+//! Statistics for dashboards that were made for Pushpin: packets of the stats socket, and metric names for Prometheus.
 
 use crate::packet::{self, Notation};
 use crate::value::Value;
@@ -23,7 +23,7 @@ impl Transport {
         }
     }
 
-    /// Returns its name in subscription packets.
+    /// Returns the name of the transport in subscription packets.
     fn mode(self) -> &'static str {
         match self {
             Self::HttpResponse => "response",
@@ -33,7 +33,7 @@ impl Transport {
     }
 }
 
-/// Counts of ten seconds, of one route or of all.
+/// Counts of ten seconds, for one route or for all routes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Report {
     /// Maximum number of simultaneous connections.
@@ -59,11 +59,11 @@ pub struct Report {
 /// Traffic of connections with clients and with backends.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Traffic {
-    /// From clients.
+    /// Traffic from clients.
     pub client_received: Flow,
     /// To clients.
     pub client_sent: Flow,
-    /// From backends.
+    /// Traffic from backends.
     pub server_received: Flow,
     /// To backends.
     pub server_sent: Flow,
@@ -96,7 +96,7 @@ pub enum Packet<'a> {
         item_id: Option<&'a [u8]>,
         /// Number of recipients.
         count: u64,
-        /// Its blocks; `None`: blocks are not counted.
+        /// Number of blocks of the item. `None`: blocks are not counted.
         blocks: Option<u64>,
         /// The recipients' transport.
         transport: Transport,
@@ -105,13 +105,13 @@ pub enum Packet<'a> {
     Connection {
         /// Id of the connection.
         id: &'a [u8],
-        /// True if it is a WebSocket.
+        /// True if the connection is a WebSocket.
         is_websocket: bool,
         /// Address of the client.
         peer_address: Option<&'a [u8]>,
-        /// True if it is encrypted.
+        /// True if the connection is encrypted.
         is_tls: bool,
-        /// Time for which it counts without another packet, in seconds.
+        /// Time for which the connection counts without another packet, in seconds.
         ttl_s: u64,
     },
     /// A connection was closed.
@@ -121,7 +121,7 @@ pub enum Packet<'a> {
     },
     /// A channel has subscribers, for the next `ttl_s` seconds.
     Subscription {
-        /// Their transport.
+        /// Transport of the subscribers.
         transport: Transport,
         /// The channel.
         channel: &'a [u8],
@@ -132,12 +132,12 @@ pub enum Packet<'a> {
     },
     /// A channel has no subscribers any more.
     SubscriptionGone {
-        /// Their transport.
+        /// Transport of the former subscribers.
         transport: Transport,
         /// The channel.
         channel: &'a [u8],
     },
-    /// Counts of an interval.
+    /// Counts of one interval.
     Report(Report),
     /// Requests since the last packet of this type.
     Counts {
@@ -147,7 +147,7 @@ pub enum Packet<'a> {
 }
 
 impl Packet<'_> {
-    /// Returns its type, by which subscribers of the socket filter.
+    /// Returns the type of the packet. Subscribers of the stats socket filter by it.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Activity { .. } => "activity",
@@ -159,8 +159,8 @@ impl Packet<'_> {
         }
     }
 
-    /// Encodes the payload of a message: type, space, and the fields. `from` is the process, `route` the route if it
-    /// has an id.
+    /// Encodes the payload of a message as type, space and fields. `from` is the sending process. `route` is the route's id, if the
+    /// route has one.
     pub fn encode(&self, from: &[u8], route: Option<&[u8]>, notation: Notation) -> Vec<u8> {
         let mut fields = Fields(vec![(b"from".to_vec(), Value::Bytes(from.to_vec()))]);
         fields.optional_bytes("route", route);
@@ -282,14 +282,14 @@ impl Fields {
     }
 }
 
-/// A metric for Prometheus, with Pushpin's name; a configured prefix precedes it.
+/// A metric for Prometheus, with Pushpin's name. A configured prefix is written before the name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Figure {
     /// Requests received.
     RequestReceived,
-    /// Present connections.
+    /// Connections that are open now.
     ConnectionConnected,
-    /// Minutes of connections.
+    /// Minutes for which connections were open, summed up.
     ConnectionMinute,
     /// Messages from publishers.
     MessageReceived,
@@ -298,7 +298,7 @@ pub enum Figure {
 }
 
 impl Figure {
-    /// Every metric.
+    /// All metrics.
     pub const ALL: [Self; 5] = [
         Self::RequestReceived,
         Self::ConnectionConnected,
@@ -307,7 +307,7 @@ impl Figure {
         Self::MessageSent,
     ];
 
-    /// Returns its name.
+    /// Returns the name of the metric.
     pub fn name(self) -> &'static str {
         match self {
             Self::RequestReceived => "request_received",
@@ -318,7 +318,7 @@ impl Figure {
         }
     }
 
-    /// Appends its lines in the text format of Prometheus.
+    /// Appends the lines of the metric in the text format of Prometheus.
     pub fn write(self, out: &mut String, prefix: &str, value: u64) {
         let kind = match self {
             Self::ConnectionConnected => "gauge",

@@ -2,22 +2,22 @@
 //!
 //! In an argument, a backslash makes the next byte literal, so it can contain `)` and `\`.
 
-/// Maximum length of an argument in bytes; it is stored until its directive is complete.
+/// Maximum length of an argument in bytes. The argument is stored until its directive is complete.
 pub const ARGUMENT_BYTES_MAX: usize = 1024;
 
 /// Reason why a template cannot be rendered.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TemplateError {
-    /// An unknown letter.
+    /// The template has a directive with an unknown letter.
     #[error("a template has the directive %{0}; write %% for a percent sign")]
     Directive(String),
-    /// Longer than [`ARGUMENT_BYTES_MAX`].
+    /// The template has an argument longer than [`ARGUMENT_BYTES_MAX`].
     #[error("a template has an argument of more than {ARGUMENT_BYTES_MAX} bytes")]
     Argument,
     /// The text ends inside a directive.
     #[error("a template ends inside a directive; write %% for a percent sign")]
     Unfinished,
-    /// An unknown name.
+    /// The template uses a name that the connection does not have.
     #[error("a template uses {0:?}, which this connection does not have")]
     Name(String),
 }
@@ -36,7 +36,7 @@ enum State {
     /// After `%`.
     Percent,
     Argument,
-    /// After a backslash.
+    /// The previous byte is a backslash.
     Escape,
     /// After `)`.
     Letter,
@@ -46,7 +46,7 @@ enum State {
 pub type Fill<'a> = &'a mut dyn FnMut(Option<&[u8]>, u8, &mut Vec<u8>) -> Result<(), TemplateError>;
 
 impl Template {
-    /// Reads a piece and appends its output.
+    /// Reads a piece of the template and appends the output for it.
     ///
     /// # Errors
     /// The template is malformed, or `fill` does not know a directive.
@@ -101,7 +101,7 @@ impl Template {
     /// Checks the end of the text.
     ///
     /// # Errors
-    /// It ended inside a directive.
+    /// The text ended inside a directive.
     pub fn finish(&self) -> Result<(), TemplateError> {
         match self.state {
             State::Text => Ok(()),

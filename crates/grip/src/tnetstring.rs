@@ -1,4 +1,4 @@
-//! Tnetstrings: `LENGTH:DATA` and a type letter, the format of Pushpin's ZeroMQ sockets.
+//! Tnetstrings, the format of Pushpin's ZeroMQ sockets. A tnetstring is `LENGTH:DATA` and a type letter.
 //!
 //! Each length is checked before nested data is read, so a parser never copies more than it received. [`DEPTH_MAX`]
 //! limits the recursion.
@@ -16,7 +16,7 @@ pub enum TnetstringError {
     /// The length is missing, too long, not decimal, or has a leading zero.
     #[error("a tnetstring begins with no length of 1 to 9 digits and a colon")]
     Length,
-    /// There is less data than its length.
+    /// The data is shorter than its stated length.
     #[error("a tnetstring is shorter than its length says")]
     Truncated,
     /// The type letter is unknown.
@@ -120,7 +120,7 @@ fn decode_front(bytes: &[u8], depth: usize) -> Result<(Value, &[u8]), Tnetstring
     Ok((value, rest))
 }
 
-/// Returns type letter, data and rest of the first value.
+/// Returns the type letter and the data of the first value, and the bytes after it.
 fn split(bytes: &[u8]) -> Result<(u8, &[u8], &[u8]), TnetstringError> {
     let digits = bytes
         .iter()

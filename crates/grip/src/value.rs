@@ -1,19 +1,19 @@
 //! Values of items and commands, independent of the notation.
 //!
-//! JSON has text and tnetstrings have bytes. Here both are bytes, so that code after the parsers exists only once.
+//! JSON has text and tnetstrings have bytes. This type uses bytes for both, so that code after the parsers exists only once.
 
 use serde_json::Value as Json;
 
 /// A value of JSON or of a tnetstring.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
-    /// `null` or `~`.
+    /// The value `null` in JSON, `~` in tnetstrings.
     Null,
-    /// `true` or `false`.
+    /// True or false.
     Bool(bool),
     /// An integer.
     Integer(i64),
-    /// Any other number.
+    /// A number that is not an integer.
     Float(f64),
     /// Text or bytes.
     Bytes(Vec<u8>),
@@ -24,7 +24,7 @@ pub enum Value {
 }
 
 impl Value {
-    /// Returns the value under `key`, if this is an object that has it.
+    /// Returns the value under `key`. `None`: this value is not an object, or has no such key.
     pub fn get(&self, key: &str) -> Option<&Value> {
         match self {
             Self::Map(entries) => entries
@@ -44,7 +44,8 @@ impl Value {
         }
     }
 
-    /// Returns an integer. A float without fraction and digits in a text also count, because PHP publishers send them.
+    /// Returns an integer. Also accepts a float without a fraction, and text that consists of digits, because PHP publishers send
+    /// these.
     pub fn integer(&self) -> Option<i64> {
         match self {
             Self::Integer(number) => Some(*number),
@@ -104,7 +105,7 @@ impl From<&str> for Value {
     }
 }
 
-/// Creates an object of these entries.
+/// Creates an object with these entries.
 pub fn map<const N: usize>(entries: [(&str, Value); N]) -> Value {
     Value::Map(
         entries

@@ -1,4 +1,4 @@
-//! The GRIP extension of WebSockets: the origin's control messages, distinguished from data messages by a prefix.
+//! The GRIP extension of WebSockets. A prefix distinguishes control messages of the origin from data messages.
 
 use crate::encoding;
 use crate::filter::FILTERS_MAX;
@@ -33,7 +33,7 @@ pub fn accepted_prefix(headers: &[(&[u8], &[u8])]) -> Option<Vec<u8>> {
 pub enum Kind<'a> {
     /// For the edge: JSON.
     Control(&'a [u8]),
-    /// For the client.
+    /// A data message for the client.
     Message(&'a [u8]),
     /// Without the required prefix: dropped and counted.
     Unprefixed,
@@ -77,20 +77,20 @@ pub enum Control {
         /// The channel.
         channel: Vec<u8>,
     },
-    /// Disconnects the origin; the client stays connected.
+    /// Disconnects the origin. The client stays connected.
     Detach,
-    /// Sets the session of the connection; `None`: ends it.
+    /// Sets the session of the connection. `None`: ends the session.
     Session(Option<Vec<u8>>),
-    /// Sets metadata for filters; without a value: removes it.
+    /// Sets metadata for filters. Without a value, removes the metadata.
     SetMeta {
         /// Name.
         name: Vec<u8>,
         /// Value.
         value: Option<Vec<u8>>,
     },
-    /// Sets the message for idle times; `None`: disables it.
+    /// Sets the message that is sent in idle times. `None`: no message is sent.
     KeepAlive(Option<Timed>),
-    /// Sends a message after a time. A second one sends the first immediately.
+    /// Sends a message after a time. If another message is already waiting, that message is sent immediately.
     SendDelayed(Timed),
     /// Sends the delayed message immediately.
     FlushDelayed,
@@ -102,7 +102,7 @@ pub enum ControlError {
     /// Not a JSON object.
     #[error("a control message is not a JSON object")]
     Json,
-    /// Unknown type.
+    /// The control message has an unknown type.
     #[error("a control message has no known type")]
     Type,
     /// A field is missing or invalid.
@@ -115,7 +115,7 @@ pub enum ControlError {
 
 type Read<T> = Result<T, ControlError>;
 
-/// Parses a control message, without its prefix.
+/// Parses a control message, given without its prefix.
 ///
 /// # Errors
 /// The control message is invalid.

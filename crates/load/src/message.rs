@@ -61,8 +61,8 @@ pub(crate) enum Found {
 pub(crate) struct Verifier {
     prefix: Finder<'static>,
     bytes: usize,
-    /// Last valid message, encoded and decoded. In a fan-out many clients receive the same bytes, and a comparison is
-    /// cheaper than parsing.
+    /// The last valid message, encoded and decoded. In a fan-out many clients receive the same bytes, and comparing them is cheaper
+    /// than parsing.
     last: (Vec<u8>, Option<Message>),
 }
 
@@ -147,9 +147,9 @@ fn parse_hex(digits: &[u8]) -> Option<u64> {
 /// Effect of a message on a receiver that waits for `next`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Followed {
-    /// The expected message or a later one; counts the messages skipped before it.
+    /// The message is the expected one or a later one. The fields count the messages skipped before it.
     Onward { lost: u32, unconfirmed: u32 },
-    /// A duplicate, or a message after a later one.
+    /// The message is a duplicate, or follows a later message.
     Repeated,
 }
 

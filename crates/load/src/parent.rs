@@ -26,8 +26,8 @@ enum Phase {
     Working,
     /// Receivers hold and the publisher publishes at the rates of the step, until the given time.
     Holding(usize, u64),
-    /// The messages of a step arrive, before the next step. The phase lasts at least until the first time, so that
-    /// every process reports once more, and at most until the second.
+    /// Waits until the messages of the previous step have arrived. The phase lasts at least until the first time, so that every
+    /// process reports once more, and at most until the second.
     Between(usize, u64, u64),
     /// The publisher waits for its last responses.
     Stopping(u64),

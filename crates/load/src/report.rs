@@ -21,7 +21,7 @@ pub(crate) enum Stage {
     /// The child connects clients, or performs all of its work.
     #[default]
     Working,
-    /// Every client is connected or given up; the publisher is idle.
+    /// Every client is connected or was given up. The publisher is idle.
     Ready,
     /// Every client has received all messages; the publisher has received all responses.
     Settled,
@@ -65,11 +65,12 @@ pub(crate) struct Rates {
 /// Command of the parent to a child.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) enum Command {
-    /// Publish at these rates; both zero for a pause.
+    /// Publish at these rates. If both are zero, pause.
     Publish(Rates),
     /// Stop publishing and report the confirmed messages.
     StopPublishing,
-    /// Wait until every client has received these: sequence number of the last confirmed message per group.
+    /// Wait until every client has received the given messages. Each entry is a group, and the sequence number of the group's last
+    /// confirmed message.
     Settle(Vec<(u32, u32)>),
     /// Close all connections, report once more, and exit.
     Close,

@@ -66,7 +66,7 @@ pub(crate) struct Reader {
     partial: Vec<u8>,
     /// Head and remaining body of the current response.
     current: Option<Head>,
-    /// Last head with a known length. Servers repeat themselves, so most heads need a comparison instead of a parser.
+    /// The last head with a known length. Servers often repeat the same head, so in most cases a comparison replaces parsing.
     known: Option<(Vec<u8>, Head)>,
     /// Buffer for decoded chunks; empty between calls.
     scratch: Vec<u8>,

@@ -9,7 +9,7 @@ use crate::counters::{Counter, Counters};
 use crate::output::text::{bytes, count, micros};
 use crate::totals::{Outcome, Point, StepTotals, Totals};
 
-/// Version of the JSON layout; incremented when a field changes its meaning.
+/// Version of the JSON layout. Increment it when a field changes its meaning.
 const JSON_VERSION: u32 = 1;
 
 /// Counters that must be zero for a run to pass.
@@ -27,7 +27,7 @@ const FAULTS: [Counter; 11] = [
     Counter::GapEvents,
 ];
 
-/// Counters that are reported but do not fail a run.
+/// Counters that appear in the result but do not fail a run.
 const TOLD: [Counter; 8] = [
     Counter::Disconnects,
     Counter::Refusals,

@@ -1,6 +1,6 @@
 //! TLS client for `wss`.
 //!
-//! Every connection performs a full handshake: a resumed session would hide the server's cost of a new client.
+//! Every connection performs a full handshake, because a resumed session would hide what a new client costs the server.
 
 use std::io::{self, Read, Write};
 use std::path::PathBuf;
@@ -93,7 +93,7 @@ pub(crate) struct Tls {
 }
 
 impl Tls {
-    /// Encrypts bytes to send; buffers them until the handshake is complete.
+    /// Encrypts bytes to send. Buffers them until the handshake is complete.
     pub fn write(&mut self, plain: &[u8], out: &mut Vec<u8>) -> Result<(), Fault> {
         self.connection.writer().write_all(plain)?;
         self.take_output(out);

@@ -10,9 +10,9 @@ use crate::course::Step;
 use crate::groups::GroupSizes;
 use crate::report::{Errors, Report, add_recorded, histogram};
 
-/// Maximum points of the series. Beyond it every second point is dropped and the interval doubled.
+/// Maximum number of points of the series. When it is reached, every second point is dropped and the interval is doubled.
 const POINTS_MAX: usize = 4096;
-/// Maximum number of publishes tracked for their last delivery; further ones count as incomplete.
+/// Maximum number of publishes whose last delivery is tracked. Further publishes count as incomplete.
 const PUBLISHES_MAX: usize = 1 << 20;
 
 /// One interval of the run.
@@ -34,7 +34,7 @@ pub(crate) struct Point {
 /// Measurements of one step.
 #[derive(Debug, Clone)]
 pub(crate) struct StepTotals {
-    /// Start of the step, and the time when its messages had arrived, in seconds since the start.
+    /// Start of the step, and time at which its messages had arrived, in seconds since the start of the run.
     pub from_s: f64,
     pub to_s: f64,
     /// Step as given by the options.
@@ -83,7 +83,7 @@ pub(crate) struct Totals {
     /// Current step, from the first step on.
     step: Option<StepTotals>,
     pub measured_us: u64,
-    /// Per group: sequence number of the last confirmed message, known after publishing has stopped.
+    /// Per group, the sequence number of the last confirmed message. It is known after publishing has stopped.
     pub confirmed: Vec<(u32, u32)>,
     /// Number of open connections per child.
     open: Vec<u64>,

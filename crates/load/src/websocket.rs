@@ -50,7 +50,7 @@ impl Opening {
         out.extend_from_slice(b"\r\n\r\n");
     }
 
-    /// Checks the response at the start of `bytes` and returns its length; `None` if it is incomplete.
+    /// Checks the response at the start of `bytes` and returns its length. Returns `None` if the response is incomplete.
     pub fn check(&self, bytes: &[u8]) -> Result<Option<usize>, Fault> {
         let request = RequestKind {
             wants_upgrade: true,

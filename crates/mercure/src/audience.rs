@@ -20,19 +20,19 @@ use crate::TEMPLATE_BYTES;
 use crate::selector::{Selector, SelectorError, Syntax};
 use crate::topic::Topic;
 
-/// Number of views below which ended ones are not collected.
+/// Minimum number of views at which ended views are collected.
 const KEPT_MIN: usize = 1024;
 
-/// Maximum number of views visited for one refused subscriber, in search of room for its templates.
+/// Maximum number of views that are visited for one refused subscriber, in search of room for its templates.
 const SEARCHED_MAX: usize = 1024;
 
-/// Number of addresses below which those without subscribers are not collected.
+/// Minimum number of addresses at which addresses without subscribers are collected.
 const ADDRESSES_MIN: usize = 1024;
 
 /// Reason why a subscriber gets no view.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AudienceError {
-    /// One of its selectors is invalid.
+    /// A selector of the subscriber is invalid.
     #[error(transparent)]
     Selector(#[from] SelectorError),
     /// The total number of templates is at its limit.
@@ -41,7 +41,7 @@ pub enum AudienceError {
          each counts once for each {TEMPLATE_BYTES} bytes that it is compiled to; use fewer or simpler ones, or raise it"
     )]
     Full,
-    /// The number of templates of its address is at its limit.
+    /// The number of templates of the subscriber's address is at its limit.
     #[error(
         "subscribers of this address have as many templates and patterns as mercure.templates_per_address_max allows, where \
          each counts once for each {TEMPLATE_BYTES} bytes that it is compiled to; use fewer or simpler ones, or raise it"
@@ -49,7 +49,7 @@ pub enum AudienceError {
     AddressFull,
 }
 
-/// Selectors that subscribers with one view share.
+/// Selectors that all subscribers with the same view share.
 #[derive(Clone, PartialEq, Eq, Hash)]
 struct Rule {
     topics: Box<[Box<str>]>,
@@ -63,16 +63,16 @@ struct View {
     private: Selectors,
 }
 
-/// Selectors of which one has to match.
+/// A list of selectors, at least one of which has to match.
 struct Selectors {
     has_any: bool,
-    /// Topics, sorted.
+    /// Exact topics, sorted.
     exact: Box<[Rc<Selector>]>,
     templates: Box<[Rc<Selector>]>,
 }
 
 impl View {
-    /// Returns the number that its templates count as.
+    /// Returns the number of templates as which the view counts.
     fn templates(&self) -> usize {
         let both = self.topics.templates.iter().chain(&self.private.templates);
         both.map(|selector| selector.templates()).sum()
@@ -124,7 +124,7 @@ type Compiled = (Box<[Rc<Selector>]>, Box<[Rc<Selector>]>);
 struct Template {
     selector: Rc<Selector>,
     views: Vec<Listed>,
-    /// One of the views has rights to private updates.
+    /// True if one of the views has rights to private updates.
     has_rights: bool,
 }
 
@@ -140,7 +140,7 @@ impl Listed {
     }
 }
 
-/// Views of the subscribers of an address: each once, with the number that its templates count as.
+/// Views of the subscribers at one address. Each view is listed once, with the number of templates as which it counts.
 type OfAddress = Vec<(Weak<u64>, usize)>;
 
 /// The views of one worker.
@@ -159,7 +159,7 @@ pub struct Audience {
     templates_len: usize,
     views: HashMap<u64, View>,
     by_rule: HashMap<Rc<Rule>, u64>,
-    /// All views, those visited longest ago first; may contain removed ones.
+    /// All views, ordered by the time since they were visited, longest first. May contain removed views.
     order: VecDeque<u64>,
     /// Compiled selectors of all views.
     selectors: HashMap<Box<str>, Rc<Selector>>,
@@ -203,7 +203,7 @@ impl Audience {
     /// Returns the view of a subscriber at this address with these selectors of topics and rights.
     ///
     /// # Errors
-    /// [`AudienceError`]; the subscriber gets no view.
+    /// [`AudienceError`]: the subscriber gets no view.
     pub fn view_for(
         &mut self,
         address: Option<IpAddr>,
@@ -237,7 +237,7 @@ impl Audience {
         Ok(view)
     }
 
-    /// Returns the view of a subscriber that left, and removes it if it was the last one.
+    /// Takes back the view of a subscriber that has left. Removes the view if this was its last subscriber.
     pub fn give_back(&mut self, view: Rc<u64>) {
         let number = *view;
         drop(view);
@@ -249,7 +249,7 @@ impl Audience {
     /// Returns the view of subscribers with these selectors of topics and rights.
     ///
     /// # Errors
-    /// [`AudienceError`]; there is no view.
+    /// [`AudienceError`]: no view is created.
     pub fn view(
         &mut self,
         topics: &[String],
@@ -292,7 +292,7 @@ impl Audience {
             private: Selectors::new(&private),
         };
         self.views.insert(*number, view);
-        // It replaces an ended view.
+        // The new view replaces an ended view.
         if let Some(ended) = self.by_rule.insert(rule, *number) {
             self.forget_view(ended);
         }
@@ -305,7 +305,7 @@ impl Audience {
         self.forget_ended();
         let start = out.len();
         let mut limit = KEPT_MIN;
-        // Several topics and templates select the same views: remove duplicates before they accumulate.
+        // Several topics and templates may select the same views. Remove duplicates before they accumulate.
         let mut limit_views = |out: &mut Vec<u64>| {
             if out.len() - start > limit {
                 sort_from(start, out);
@@ -329,7 +329,7 @@ impl Audience {
             }
         }
         sort_from(start, out);
-        // Many views have the same templates in their rights.
+        // Many views have the same templates in their rights, so remember the results.
         let mut known: HashMap<*const Selector, bool> = HashMap::new();
         let mut matches = |selector: &Rc<Selector>| {
             let known = known.entry(Rc::as_ptr(selector));
@@ -354,7 +354,7 @@ impl Audience {
             && self.may(number, topics, is_private, matches)
     }
 
-    /// Returns the number of views, including ended ones that were not removed yet.
+    /// Returns the number of views, including ended views that are not removed yet.
     pub fn len(&self) -> usize {
         self.views.len()
     }
@@ -433,7 +433,7 @@ impl Audience {
 
     /// Removes ended views to make room for templates.
     fn make_room(&mut self) -> Result<(), AudienceError> {
-        // Bounded, so that each subscriber refused for lack of room costs little.
+        // The number of steps is limited, so that a subscriber that is refused for lack of room costs little.
         for _ in 0..SEARCHED_MAX.min(self.order.len()) {
             let Some(number) = self.order.pop_front() else {
                 break;
@@ -457,11 +457,11 @@ impl Audience {
         view.is_some_and(|view| view.number.strong_count() == 0)
     }
 
-    /// Removes the ended views that have a template: each template would be tried with each update.
+    /// Removes the ended views that have a template, because each template would be tried with each update.
     fn forget_ended(&mut self) {
         let mut ended = Vec::new();
         for template in self.templates.values() {
-            // Ended views after one in use cost no template.
+            // Ended views that follow a view in use cost no template.
             if template.views.first().is_some_and(Listed::has_ended) {
                 let of_this = template.views.iter().filter(|it| it.has_ended());
                 ended.extend(of_this.map(|it| it.number));
@@ -472,10 +472,10 @@ impl Audience {
         }
     }
 
-    /// Removes an ended view with everything that only it used.
+    /// Removes an ended view and everything that only this view used.
     fn forget_view(&mut self, number: u64) {
         let Some(view) = self.views.remove(&number) else {
-            // Already removed: several templates may report the same view.
+            // The view was already removed, because several templates may report the same view.
             return;
         };
         let View {
@@ -520,7 +520,7 @@ impl Audience {
         }
     }
 
-    /// Removes all ended views with everything that only they used.
+    /// Removes all ended views and everything that only they used.
     fn let_go(&mut self) {
         self.views.retain(|_, view| view.number.strong_count() > 0);
         let views = &self.views;
@@ -681,7 +681,7 @@ mod tests {
         assert!(refused.to_string().contains("mercure.templates_max"));
         assert!((1..=4).contains(&large.len()), "{}", large.len());
         assert!(audience.templates_len <= 64);
-        // A known pattern needs no further room, and the room of an unused one is available again.
+        // A known pattern needs no more room, and the room of an unused pattern is available again.
         assert!(audience.view(&pattern(0, 500), &[]).is_ok());
         drop(small);
         assert!(audience.view(&pattern(99, 500), &[]).is_ok());
@@ -727,7 +727,7 @@ mod tests {
             })
         };
         assert_eq!(compared(&mut audience), (vec![*held[0], *held[1]], 2));
-        // The view with rights left; the template's other view has no rights.
+        // The view with rights ends. The template's other view has no rights.
         held[0] = audience.view(&topics(0), &[]).expect("a view");
         audience.let_go();
         assert_eq!(compared(&mut audience), (vec![*held[1]], 1));

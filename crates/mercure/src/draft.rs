@@ -1,4 +1,4 @@
-//! Requests in the draft of version 1.0, as far as they differ: typed matchers, OAuth tokens, other names.
+//! Requests in the draft of version 1.0, as far as it differs from version 0.x: typed matchers, OAuth tokens, and other names.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use crate::{PATH, TOPICS_MAX};
 
 struct Refusal {
     status: u16,
-    /// Error code of OAuth; empty if there is no challenge, or the challenge has no code.
+    /// Error code of OAuth. Empty if there is no challenge, or if the challenge has no code.
     error: &'static str,
     text: &'static str,
 }
@@ -77,7 +77,7 @@ pub fn read(hub: &Hub, draft: &Draft, request: &Request<'_>) -> Outcome {
         ("GET" | "HEAD", "") => subscribe(hub, draft, request, &query),
         ("QUERY", "") => request::form_of(request)
             .map_err(Refusal::from)
-            // An id in the URL takes precedence over one in the body: the first one counts.
+            // If both the URL and the body have an id, the first one counts, which is the one in the URL.
             .and_then(|body| subscribe(hub, draft, request, &query.and(body))),
         ("POST", "") => publish(hub, draft, request),
         ("GET" | "HEAD", _) => list(hub, draft, request, path, rest),
@@ -197,7 +197,7 @@ fn list(
     Ok(Outcome::Subscriptions(filter))
 }
 
-/// Returns the grants of the request's token; `None`: it has no token.
+/// Returns the grants of the request's token. `None`: the request has no token.
 fn authorize(
     hub: &Hub,
     draft: &Draft,
@@ -553,7 +553,7 @@ mod tests {
             let outcome = subscribe(&hub, "match=a", Some(&bad));
             assert_eq!(status(&outcome), (401, "invalid_token"), "{bad}");
         }
-        // A token in the query is ignored; the cookie counts if there is no header.
+        // A token in the query is ignored. The cookie counts if there is no header.
         let token = sign(&claims());
         let closed = Hub {
             is_anonymous: false,

@@ -1,4 +1,4 @@
-//! Regular expressions of templates and URL patterns. Clients choose them, so their size is known and bounded.
+//! Regular expressions of templates and URL patterns. Clients choose these expressions, so their size is measured and limited.
 //!
 //! The engine takes time linear in the length of the compared text, for each state of the expression. The bytes of a
 //! compiled expression therefore measure both its memory and the time per byte of a topic.
@@ -14,9 +14,9 @@ pub const TEMPLATE_BYTES: usize = 2 * 1024;
 /// Reason why an expression cannot be compiled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ExpressionError {
-    /// Invalid syntax.
+    /// The expression has invalid syntax.
     Syntax,
-    /// Larger than its limit.
+    /// The expression is larger than its limit.
     TooLarge,
 }
 
@@ -55,7 +55,7 @@ impl Expression {
         }
     }
 
-    /// Returns an upper bound of its size in bytes, less than twice the actual size.
+    /// Returns an upper bound of the expression's size in bytes. The bound is less than twice the actual size.
     pub fn bytes(&self) -> usize {
         self.bytes
     }

@@ -62,7 +62,7 @@ pub(crate) mod counted {
         pub static COMPARED: Cell<usize> = const { Cell::new(0) };
         /// Comparisons of a selector with a topic.
         pub static SELECTORS: Cell<usize> = const { Cell::new(0) };
-        /// Views visited in searches for ended ones.
+        /// Number of views visited in searches for ended views.
         pub static SEARCHES: Cell<usize> = const { Cell::new(0) };
         /// Parsed URLs.
         pub static URLS: Cell<usize> = const { Cell::new(0) };

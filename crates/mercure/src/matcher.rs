@@ -5,7 +5,7 @@ pub fn split(matcher: &str) -> (&str, &str) {
     matcher.split_once(':').unwrap_or(("", matcher))
 }
 
-/// Creates a matcher; `None` if its type is unknown.
+/// Creates a matcher. `None`: its type is unknown.
 pub(crate) fn matcher(kind: &str, text: &str) -> Option<String> {
     ["exact", "urlpattern"]
         .contains(&kind)

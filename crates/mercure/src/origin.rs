@@ -1,13 +1,14 @@
 //! Permissions for pages of other sites: reading by CORS, and publishing with a cookie.
 
-/// Origins of pages: `*`, one origin, or all of a domain, as in `https://*.example.com`.
+/// Allowed origins of pages: `*`, one origin, or all origins of a domain, as in
+/// `https://*.example.com`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Origins(Vec<String>);
 
 /// Permission of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Allowed {
-    /// It may not read.
+    /// The page may not read.
     Refused,
     /// Every page may read, but without cookies.
     Anybody,
@@ -16,7 +17,7 @@ pub enum Allowed {
 }
 
 impl Origins {
-    /// Creates it from a list of origins.
+    /// Creates the value from a list of origins.
     pub fn new(list: impl IntoIterator<Item = String>) -> Origins {
         Origins(list.into_iter().collect())
     }

@@ -1,6 +1,6 @@
 //! URL patterns, <https://urlpattern.spec.whatwg.org>: one regular expression for each component of a URL.
 //!
-//! The regular expression engine takes time linear in the topic's length. Patterns with features that it lacks
+//! The regular expression engine takes time linear in the topic's length. Patterns with features that the engine lacks
 //! (look-around, back references) are invalid.
 
 mod component;
@@ -23,13 +23,13 @@ const GROUPS_MAX: usize = 64;
 /// A compiled pattern.
 #[derive(Clone)]
 pub struct UrlPattern {
-    /// One per component; `None` matches everything.
+    /// One compiled expression per component. `None` matches everything.
     parts: Vec<Option<Compiled>>,
     bytes: usize,
 }
 
 impl UrlPattern {
-    /// Compiles a pattern; missing components come from `base`.
+    /// Compiles a pattern. Takes missing components from `base`.
     ///
     /// # Errors
     /// The pattern is invalid or too large.
@@ -67,12 +67,12 @@ impl UrlPattern {
         Ok(UrlPattern { parts, bytes })
     }
 
-    /// Returns the size of its compiled expressions in bytes, at most [`PATTERN_BYTES_MAX`].
+    /// Returns the total size of the compiled expressions in bytes. It is at most [`PATTERN_BYTES_MAX`].
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Returns true if it matches a URL.
+    /// Returns true if the pattern matches a URL.
     pub fn matches(&self, url: &Url) -> bool {
         let parts = [
             &url.scheme,
@@ -277,7 +277,7 @@ mod tests {
         let many = format!("/{}", ":a".repeat(65));
         assert!(UrlPattern::parse(&many, &base).is_err());
         assert!(UrlPattern::parse(&"a".repeat(2049), &base).is_err());
-        // Each component is small enough, but their sum is not.
+        // Each component is small enough, but their total size is not.
         let part = "([a-z]{300})";
         let one = UrlPattern::parse(&format!("/{part}"), &base).expect("a pattern");
         assert!(one.bytes() <= PATTERN_BYTES_MAX);
@@ -290,7 +290,7 @@ mod tests {
         }
     }
 
-    /// An expression written in the pattern sees the text before it.
+    /// A regular expression that is written in a pattern sees the text before it.
     #[test]
     fn expressions_see_the_text_before_them() {
         assert!(!matches("/a(\\b.+)", "/ab"));
@@ -333,7 +333,7 @@ mod tests {
             let _ = UrlPattern::parse(&text, &base);
         }
 
-        /// A named segment matches any segment, and a literal one itself.
+        /// A named segment matches any segment. A literal segment matches only itself.
         #[test]
         fn named_segment_matches_any_segment(before in "[a-z/]{0,12}", value in "[-A-Za-z0-9._~]{1,12}x") {
             let topic = format!("https://example.com/{before}{value}");

@@ -12,7 +12,7 @@ use crate::topic::Topic;
 use crate::update::{Update, is_topic};
 use crate::{PATH, TOPICS_MAX};
 
-/// Maximum length of a last event id; longer ones are ignored.
+/// Maximum length of a last event id in bytes. Longer ids are ignored.
 const ID_BYTES_MAX: usize = 1024;
 
 const LINK: &str = "</.well-known/mercure>; rel=\"mercure\"";
@@ -20,7 +20,7 @@ const LINK: &str = "</.well-known/mercure>; rel=\"mercure\"";
 /// Settings of a hub.
 #[derive(Clone, Debug, Default)]
 pub struct Hub {
-    /// Verifier of publishers' tokens; `None`: no client may publish.
+    /// Verifier of publishers' tokens. `None`: no client may publish.
     pub publisher: Option<Verifier>,
     /// Verifier of subscribers' tokens.
     pub subscriber: Option<Verifier>,
@@ -34,7 +34,7 @@ pub struct Hub {
     pub cors_origins: Origins,
     /// Pages that may publish with the cookie.
     pub publish_origins: Origins,
-    /// Settings of the draft of version 1.0; `None`: the hub uses 0.x.
+    /// Settings of the draft of version 1.0. `None`: the hub uses version 0.x.
     pub draft: Option<Draft>,
 }
 
@@ -47,7 +47,8 @@ impl Hub {
         }
     }
 
-    /// Returns the response header for the id of the event before the first one sent.
+    /// Returns the name of the response header with the id of the event before the first one that
+    /// is sent.
     pub fn answer_id_name(&self) -> &'static str {
         match self.draft.is_some() {
             true => "Mercure-Last-Event-ID",
@@ -55,7 +56,8 @@ impl Hub {
         }
     }
 
-    /// Returns the id of an update whose publisher chose none, by its position.
+    /// Returns the id of an update for which the publisher chose no id. The id is made from the
+    /// position of the update.
     pub fn id_of(&self, place: &str) -> String {
         match self.draft.is_some() {
             true => format!("#{place}"),
@@ -103,15 +105,16 @@ impl<'a> Request<'a> {
 pub struct Subscribe {
     /// Selectors of topics, in the given order.
     pub topics: Vec<String>,
-    /// Selectors of topics whose private updates it receives.
+    /// Selectors of topics whose private updates the subscriber receives.
     pub private: Vec<String>,
-    /// Payload of its announcements.
+    /// Payload of the announcements of this subscriber.
     pub payload: Option<serde_json::Value>,
     /// Payloads per topic, in the draft; empty if all are null.
     pub payloads: Vec<serde_json::Value>,
-    /// Id of the last event received, or `earliest`; an unusable one is empty.
+    /// Id of the last event that the subscriber received, or `earliest`. Empty if the given id is
+    /// unusable.
     pub last_event_id: Option<String>,
-    /// Time at which its response ends, in seconds since 1970.
+    /// Time at which the response ends, in seconds since 1970.
     pub expires_s: Option<u64>,
 }
 
@@ -252,7 +255,8 @@ fn subscribe(hub: &Hub, request: &Request<'_>, query: &Form) -> Result<Outcome, 
     }))
 }
 
-/// The header takes precedence: browsers send it on reconnect, when the URL may hold an older id.
+/// Returns the last event id. The header takes precedence, because browsers send the header on
+/// reconnect, when the URL may have an older id.
 pub(crate) fn last_event_id(request: &Request<'_>, query: &Form, names: &[&str]) -> Option<String> {
     let header = request.last_event_id.filter(|id| !id.is_empty());
     let given = header.or_else(|| names.iter().find_map(|name| query.get(name)));
@@ -321,7 +325,7 @@ fn compile(selectors: &[String]) -> Result<Vec<Selector>, Refusal> {
         .map_err(|_| (403, "Forbidden: the token has a topic that is too large"))
 }
 
-/// Returns the claims of the request's token; `None`: it has no token.
+/// Returns the claims of the request's token. `None`: the request has no token.
 fn authorize(
     hub: &Hub,
     verifier: &Verifier,
@@ -372,7 +376,8 @@ pub(crate) fn cookie(hub: &Hub, request: &Request<'_>) -> Option<String> {
     Some(form::decode(token.as_bytes(), false).unwrap_or_default())
 }
 
-/// Checks the origin, because a page of any site can make a browser send its cookies.
+/// Returns true if the origin may publish with a cookie. The check is necessary because a page of
+/// any site can make a browser send its cookies.
 pub(crate) fn may_publish_by_cookie(hub: &Hub, request: &Request<'_>) -> Result<(), Refusal> {
     let origin = request
         .origin

@@ -1,4 +1,4 @@
-//! A hub with the draft of version 1.0 as an OAuth protected resource.
+//! A hub that uses the draft of version 1.0, as an OAuth protected resource.
 
 use std::sync::Arc;
 
@@ -24,9 +24,9 @@ pub(crate) const DETAIL: &str = "https://mercure.rocks/authorization-detail";
 pub struct Draft {
     /// The hub's URL, the audience of tokens.
     pub resource: String,
-    /// The issuer of its tokens.
+    /// Issuer of the hub's tokens.
     pub issuer: String,
-    /// The same URL parsed, the base of topics and patterns.
+    /// The parsed URL of the hub. It is the base of topics and patterns.
     pub base: Arc<Url>,
 }
 

@@ -22,7 +22,7 @@ pub enum Syntax {
     /// A topic or a template.
     #[default]
     Templates,
-    /// A type with a topic or a URL pattern, relative to this URL.
+    /// A type with a topic, or with a URL pattern relative to this URL.
     Matchers(Arc<Url>),
 }
 
@@ -36,7 +36,7 @@ pub enum Selector {
     Template(Template),
     /// The URLs that a pattern matches.
     Pattern {
-        /// As written, with its type.
+        /// The pattern as written, with its type.
         text: Box<str>,
         /// The compiled pattern.
         pattern: Box<UrlPattern>,
@@ -51,7 +51,7 @@ pub struct Template {
     text: Box<str>,
     /// Length of the literal prefix in bytes.
     literal: usize,
-    /// Expression for the rest of an expansion.
+    /// Expression for the text after the literal prefix.
     expression: Expression,
 }
 
@@ -67,13 +67,13 @@ impl Template {
 /// Reason why a template or pattern is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SelectorError {
-    /// Longer than [`TOPIC_BYTES_MAX`].
+    /// The selector is longer than [`TOPIC_BYTES_MAX`].
     #[error("a topic is longer than {TOPIC_BYTES_MAX} bytes")]
     TooLong,
     /// More than [`EXPRESSIONS_MAX`] expressions.
     #[error("a template has more than {EXPRESSIONS_MAX} expressions or variables in one")]
     TooMany,
-    /// Its compiled form is larger than [`PATTERN_BYTES_MAX`].
+    /// The compiled form of the selector is larger than [`PATTERN_BYTES_MAX`].
     #[error(
         "a template or pattern has more than {PATTERN_BYTES_MAX} bytes when it is compiled; use fewer expressions and repetitions"
     )]
@@ -95,7 +95,7 @@ impl Selector {
     /// Parses a selector. Text that is not a valid template is a topic.
     ///
     /// # Errors
-    /// It is too large.
+    /// The selector is too large.
     pub fn parse(text: &str) -> Result<Selector, SelectorError> {
         if text.len() > TOPIC_BYTES_MAX {
             return Err(SelectorError::TooLong);
@@ -119,7 +119,7 @@ impl Selector {
     /// Parses a selector in a syntax.
     ///
     /// # Errors
-    /// It is too large, or invalid in the syntax.
+    /// The selector is too large, or invalid in this syntax.
     pub fn parse_as(syntax: &Syntax, text: &str) -> Result<Selector, SelectorError> {
         let Syntax::Matchers(base) = syntax else {
             return Selector::parse(text);
@@ -145,7 +145,7 @@ impl Selector {
         }
     }
 
-    /// Returns true if it selects a topic.
+    /// Returns true if the selector selects a topic.
     pub fn matches(&self, topic: &Topic) -> bool {
         #[cfg(test)]
         crate::counted::add(&crate::counted::SELECTORS);
@@ -159,8 +159,8 @@ impl Selector {
         }
     }
 
-    /// Returns the number of templates it counts as. Templates and patterns are compared with each topic; they count
-    /// one per [`TEMPLATE_BYTES`] of compiled size.
+    /// Returns the number of templates as which the selector counts. Templates and patterns are compared with each topic, so they
+    /// count as one per [`TEMPLATE_BYTES`] of compiled size.
     pub fn templates(&self) -> usize {
         let bytes = match self {
             Selector::Any | Selector::Exact(_) => return 0,
@@ -187,7 +187,7 @@ impl fmt::Debug for Selector {
     }
 }
 
-/// Compiles a template after its literal prefix; `None` if it is not a template.
+/// Compiles a template after its literal prefix. Returns `None` if the text is not a template.
 fn expression_of(text: &str, literal: usize) -> Result<Option<Expression>, SelectorError> {
     let mut pattern = String::from("^(?:");
     let mut rest = &text[literal..];
@@ -325,7 +325,7 @@ mod tests {
         ));
     }
 
-    /// RFC 6570, section 3.2: expansions of its examples.
+    /// Tests the expansions of the examples in RFC 6570, section 3.2.
     #[test]
     fn matches_the_examples_of_rfc_6570() {
         for (template, expansion) in [

@@ -23,10 +23,10 @@ pub const DRAFT_CONTENT_TYPE: &str = "application/json";
 /// Public data of a subscriber, as JSON of at most [`INFO_BYTES_MAX`] bytes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Info {
-    /// Its selectors.
+    /// Selectors of the subscriber.
     #[serde(rename = "t")]
     pub topics: Vec<String>,
-    /// The payload in its token.
+    /// Payload of the subscriber's token.
     #[serde(rename = "p", default, skip_serializing_if = "Option::is_none")]
     pub payload: Option<Value>,
     /// Payloads per topic, in the draft; may be empty.
@@ -43,9 +43,9 @@ pub const INFO_BYTES_MAX: usize = 1024;
 /// Subscriptions that a request selects.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Filter {
-    /// Only subscriptions to this topic; `None`: all.
+    /// List only subscriptions to this topic. `None`: to all topics.
     pub topic: Option<String>,
-    /// Only this subscriber; `None`: all.
+    /// List only subscriptions of this subscriber. `None`: of all subscribers.
     pub subscriber: Option<String>,
 }
 
@@ -54,12 +54,12 @@ pub struct Filter {
 pub struct Subscriber {
     /// Its id.
     pub id: String,
-    /// Its public data.
+    /// Public data of the subscriber.
     pub info: Info,
 }
 
 impl Filter {
-    /// Parses the path after `/subscriptions`. `None`: no such resource.
+    /// Parses the path after `/subscriptions`. `None`: there is no such resource.
     pub(crate) fn parse(rest: &str) -> Option<Filter> {
         let mut filter = Filter::default();
         if rest.is_empty() {
@@ -89,7 +89,7 @@ impl Filter {
 }
 
 impl Info {
-    /// Returns its JSON; `None`: it is too long.
+    /// Returns the JSON of the subscriber. `None`: the JSON is too long.
     pub fn to_json(&self) -> Option<String> {
         let text = serde_json::to_string(self).ok()?;
         (text.len() <= INFO_BYTES_MAX).then_some(text)
@@ -111,12 +111,12 @@ impl Subscriber {
         })
     }
 
-    /// Returns the URLs of its subscriptions, in the order of its topics.
+    /// Returns the URLs of the subscriptions, in the order of the subscriber's topics.
     pub fn urls(&self) -> impl Iterator<Item = String> {
         self.info.topics.iter().map(|topic| self.url(topic))
     }
 
-    /// Appends the updates for the subscriptions whose index `wants` selects. `id` is their common id.
+    /// Appends the updates for the subscriptions whose index `wants` selects. `id` is the common id of these updates.
     pub fn write(
         &self,
         is_active: bool,
@@ -136,7 +136,7 @@ impl Subscriber {
                     None
                 }
             };
-            // Only the last one has the id: a client that resumes after the first would miss the others.
+            // Only the last update has the id. A client that resumes after the first update would otherwise miss the others.
             let id = if place + 1 == wanted.len() { id } else { "" };
             write_event(id, kind, None, &document.to_string(), out);
         }
@@ -188,8 +188,8 @@ impl Subscriber {
     }
 }
 
-/// Returns the response of the subscription API; `None`: there is no subscription with that URL. `path` is the
-/// requested path, `last_id` the id of the newest update, which the draft sends in a header field instead.
+/// Returns the response of the subscription API. `None`: there is no subscription with that URL. `path` is the requested path.
+/// `last_id` is the id of the newest update; the draft sends this id in a header field instead of the body.
 pub fn answer(
     filter: &Filter,
     path: &str,

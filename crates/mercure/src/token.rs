@@ -1,6 +1,7 @@
 //! Tokens: signed JSON web tokens (RFC 7519) that authorize publishers and subscribers.
 //!
-//! Keys and their algorithms come from the settings. The algorithm in a token must agree with its key, and selects nothing.
+//! Keys and their algorithms come from the settings. The algorithm named in a token must be that of the key. It is never used to
+//! select one.
 
 use std::str::FromStr;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -31,7 +32,7 @@ const SELECTORS_MAX: usize = 1024;
 /// Names of the claim; the second is for issuers that accept only URLs as names.
 const CLAIMS: [&str; 2] = ["mercure", "https://mercure.rocks/"];
 
-/// Verifier of publishers' or subscribers' tokens. Clones share their keys, also after a replacement.
+/// Verifier of publishers' or subscribers' tokens. Clones share the keys, also after the keys were replaced.
 #[derive(Clone)]
 pub struct Verifier {
     keys: Arc<RwLock<Arc<[Key]>>>,
@@ -63,10 +64,10 @@ pub enum KeyError {
         "the key is PEM, and {0} needs a secret: anyone who knows the public key could sign; set the algorithm to that of the pair (RS256, ES256, EdDSA)"
     )]
     PemAsSecret(String),
-    /// It is not PEM of the required kind of key.
+    /// The text is not PEM of the required kind of key.
     #[error("the key is not the public key in PEM that {0} needs")]
     Pem(String),
-    /// It is not a valid key set.
+    /// The text is not a valid key set.
     #[error("the JWKS cannot be used: {0}")]
     Jwks(JwksError),
 }
@@ -100,13 +101,13 @@ impl From<serde_json::Error> for JwksError {
 /// Claims of a token.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Claims {
-    /// Expiry, in seconds since 1970; the token is invalid from then on.
+    /// Expiry time, in seconds since 1970. The token is invalid from that second on.
     pub expires_s: Option<u64>,
-    /// Topics that its bearer may publish to; `None`: the bearer may not publish.
+    /// Topics to which the bearer of the token may publish. `None`: the bearer may not publish.
     pub publish: Option<Vec<String>>,
-    /// Topics whose private updates its bearer may read.
+    /// Topics whose private updates the bearer of the token may read.
     pub subscribe: Option<Vec<String>>,
-    /// Public data about its bearer.
+    /// Public data about the bearer of the token.
     pub payload: Option<Value>,
 }
 
@@ -125,7 +126,7 @@ pub enum TokenError {
     /// Expired.
     #[error("the token has expired")]
     Expired,
-    /// Not valid yet.
+    /// The token is not valid yet.
     #[error("the token is not yet valid")]
     NotYet,
 }
@@ -174,7 +175,7 @@ impl Verifier {
         Verifier::of(Vec::new())
     }
 
-    /// Replaces its keys with those of `other`.
+    /// Replaces the keys of this verifier with those of `other`.
     pub fn replace(&self, other: &Verifier) {
         *self.keys.write().unwrap_or_else(PoisonError::into_inner) = other.keys();
     }
@@ -239,7 +240,7 @@ impl Verifier {
         grants_of(&claims, draft, unix_s)
     }
 
-    /// Returns the type and the claims of a token, if one of the keys has signed it.
+    /// Returns the type and the claims of a token, if one of the keys has signed the token.
     fn decode(&self, token: &str) -> Result<(Option<String>, Value), TokenError> {
         if token.len() > TOKEN_BYTES_MAX {
             return Err(TokenError::Malformed);
@@ -248,7 +249,7 @@ impl Verifier {
             return Err(TokenError::Malformed);
         }
         let header = jsonwebtoken::decode_header(token).map_err(|error| match error.kind() {
-            // This includes `none`, which is not an algorithm here.
+            // This case includes `none`, which is no accepted algorithm.
             jsonwebtoken::errors::ErrorKind::Json(_) => TokenError::Key,
             _ => TokenError::Malformed,
         })?;
@@ -290,7 +291,7 @@ impl Verifier {
     }
 }
 
-/// A key set with unparsed keys: an invalid key does not affect the others.
+/// A key set whose keys are not parsed yet, so that an invalid key does not affect the others.
 #[derive(serde::Deserialize)]
 struct Set {
     keys: Vec<Value>,
@@ -321,7 +322,7 @@ impl Key {
 }
 
 impl std::fmt::Debug for Verifier {
-    /// Omits the keys, which would end up in a log.
+    /// Omits the keys, so that they cannot end up in a log.
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(formatter, "Verifier({} keys)", self.keys().len())
     }
@@ -360,7 +361,7 @@ struct Detail {
 /// A matcher, compiled once per token.
 #[derive(Debug)]
 struct Matcher {
-    /// As written, with its type.
+    /// The matcher as written, with its type.
     text: String,
     selector: Selector,
 }
@@ -372,13 +373,13 @@ impl Detail {
 }
 
 impl Grants {
-    /// Returns true if its bearer may publish to a topic.
+    /// Returns true if the bearer may publish to a topic.
     pub fn publishes(&self, topic: &Topic) -> bool {
         let mut details = self.details.iter().filter(|it| it.publishes);
         details.any(|it| it.is_for(topic))
     }
 
-    /// Returns true if its bearer may read a topic's private updates.
+    /// Returns true if the bearer may read a topic's private updates.
     pub fn subscribes(&self, topic: &Topic) -> bool {
         let mut details = self.details.iter().filter(|it| it.subscribes);
         details.any(|it| it.is_for(topic))
@@ -392,7 +393,7 @@ impl Grants {
         found.map(|it| it.payload.clone()).unwrap_or_default()
     }
 
-    /// Returns the matchers, as written, of topics whose private updates its bearer may read.
+    /// Returns the matchers, as written, of topics whose private updates the bearer may read.
     pub fn into_subscribe(self) -> Vec<String> {
         let details = self.details.into_iter().filter(|it| it.subscribes);
         details
@@ -428,7 +429,7 @@ fn grants_of(claims: &Value, draft: &Draft, unix_s: u64) -> Result<Grants, Token
     }
 }
 
-/// Returns `None` if it is malformed, which makes the token malformed.
+/// Parses one authorization detail. Returns `None` if the detail is malformed, which makes the token malformed.
 fn detail_of(detail: &Value, syntax: &Syntax) -> Option<Detail> {
     let actions = detail["actions"].as_array().filter(|it| !it.is_empty())?;
     let actions: Vec<&str> = actions.iter().map(Value::as_str).collect::<Option<_>>()?;
@@ -453,7 +454,7 @@ fn detail_of(detail: &Value, syntax: &Syntax) -> Option<Detail> {
     })
 }
 
-/// Returns the expiry of a token; fails if it has expired or is not valid yet.
+/// Returns the expiry time of a token. Fails if the token has expired or is not valid yet.
 fn check_times(claims: &Value, unix_s: u64) -> Result<Option<u64>, TokenError> {
     if !claims.is_object() {
         return Err(TokenError::Malformed);
@@ -475,7 +476,7 @@ fn check_times(claims: &Value, unix_s: u64) -> Result<Option<u64>, TokenError> {
     Ok(expires_s)
 }
 
-/// Returns true if a token has critical extensions (RFC 7515, section 4.1.11). None is supported.
+/// Returns true if a token has critical extensions (RFC 7515, section 4.1.11). The hub supports none of them.
 fn has_critical(token: &str) -> bool {
     #[derive(Deserialize)]
     struct Header {

@@ -4,7 +4,7 @@ use std::cell::OnceCell;
 
 use crate::url::Url;
 
-/// A topic, and its URL, which is parsed once when the first pattern needs it.
+/// A topic and its URL. The URL is parsed once, when the first pattern needs it.
 #[derive(Debug)]
 pub struct Topic {
     text: Box<str>,
@@ -25,7 +25,8 @@ impl Topic {
         &self.text
     }
 
-    /// Returns the topic as a URL. All callers have to pass the same base, the hub's.
+    /// Returns the topic as a URL. All callers have to pass the same base, which is that of the
+    /// hub.
     pub(crate) fn url(&self, base: &Url) -> Option<&Url> {
         let read = || Url::parse(&self.text, Some(base)).map(Box::new);
         self.url.get_or_init(read).as_deref()

@@ -1,11 +1,11 @@
-//! Updates: parsing publishers' requests, storage, and encoding for subscribers.
+//! Updates: how they are parsed from publishers' requests, stored, and encoded for subscribers.
 
 use serde::{Deserialize, Serialize};
 
 use crate::form::Form;
 use crate::{TOPIC_BYTES_MAX, TOPICS_MAX};
 
-/// Id that requests all stored updates. In a response it means that no update precedes the first one sent.
+/// Id that requests all stored updates. In a response, this id means that no update precedes the first one that is sent.
 pub const EARLIEST: &str = "earliest";
 
 /// Maximum length of a publisher-chosen id and of a type, in bytes.
@@ -14,13 +14,13 @@ const NAME_BYTES_MAX: usize = 1024;
 /// An update.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Update {
-    /// Its topics; the first is the canonical one.
+    /// Topics of the update. The first one is the canonical topic.
     pub topics: Vec<String>,
-    /// Only subscribers whose token allows one of the topics receive it.
+    /// True if only subscribers whose token allows one of the topics receive the update.
     pub is_private: bool,
-    /// The id that its publisher chose.
+    /// Id that the publisher chose.
     pub id: Option<String>,
-    /// The event's type.
+    /// Type of the event.
     pub kind: Option<String>,
     /// Reconnection time of subscribers, in milliseconds.
     pub retry_ms: Option<u64>,
@@ -28,7 +28,7 @@ pub struct Update {
     pub data: String,
 }
 
-/// An update without its data: the metadata stored with it.
+/// An update without its data. This is the metadata that is stored with the data.
 #[derive(Serialize, Deserialize)]
 struct Kept {
     #[serde(rename = "t")]
@@ -62,7 +62,7 @@ impl Update {
         Ok(update)
     }
 
-    /// Checks that it may be published.
+    /// Checks that the update may be published.
     ///
     /// # Errors
     /// A message that describes the fault.
@@ -98,7 +98,7 @@ impl Update {
         serde_json::to_string(&kept).unwrap_or_default()
     }
 
-    /// Decodes a stored update. `None`: it is not an update.
+    /// Decodes a stored update. `None`: the stored item is not an update.
     pub fn from_kept(name: &[u8], data: &[u8]) -> Option<Update> {
         let kept: Kept = serde_json::from_slice(name).ok()?;
         Some(Update {

@@ -1,4 +1,4 @@
-//! URLs as in the WHATWG standard, as far as topics and their patterns need it.
+//! URLs as in the WHATWG standard, as far as topics and their patterns need them.
 //!
 //! Non-ASCII host names are not converted (IDNA): a topic with such a host is not a URL here, and no pattern matches it.
 
@@ -20,21 +20,21 @@ const FORBIDDEN: &[u8] = b" #/:<>?@[\\]^|%";
 /// The components of a URL in the form that is compared.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Url {
-    /// Without the colon.
+    /// Scheme, without the colon.
     pub scheme: String,
-    /// Empty if missing, like the other components.
+    /// User name. It is empty if missing, like the other components.
     pub username: String,
     /// The part after the user's name.
     pub password: String,
-    /// In lower case.
+    /// Host, in lower case.
     pub host: String,
-    /// Empty if it is the scheme's default.
+    /// Port. Empty if it is the default port of the scheme.
     pub port: String,
-    /// With its first slash.
+    /// Path, with its first slash.
     pub path: String,
     /// Without the question mark.
     pub query: String,
-    /// Without the hash.
+    /// Fragment, without the hash sign.
     pub fragment: String,
     /// The path has no segments: `urn:uuid:…`.
     pub is_opaque: bool,
@@ -52,7 +52,7 @@ pub(crate) enum Part {
 }
 
 impl Url {
-    /// Parses a URL; missing components come from `base`. `None`: it is not a URL.
+    /// Parses a URL. Missing components come from `base`. `None`: the text is not a URL.
     pub fn parse(text: &str, base: Option<&Url>) -> Option<Url> {
         #[cfg(test)]
         crate::counted::add(&crate::counted::URLS);
@@ -89,7 +89,7 @@ pub(crate) fn is_special(scheme: &str) -> bool {
     SPECIAL.iter().any(|(name, _)| *name == scheme)
 }
 
-/// Returns all such schemes.
+/// Returns all schemes in `SPECIAL`.
 pub(crate) fn special() -> impl Iterator<Item = &'static str> {
     SPECIAL.iter().map(|(name, _)| *name)
 }
@@ -99,7 +99,7 @@ pub(crate) fn is_usual_port(scheme: &str, port: &str) -> bool {
     SPECIAL.contains(&(scheme, port))
 }
 
-/// Parses a host of a special scheme, in lower case. `None`: it is invalid.
+/// Parses a host of a special scheme, in lower case. `None`: the host is invalid.
 pub(crate) fn host(text: &str) -> Option<String> {
     if let Some(inside) = text.strip_prefix('[') {
         let address: Ipv6Addr = inside.strip_suffix(']')?.parse().ok()?;
@@ -118,7 +118,7 @@ pub(crate) fn host(text: &str) -> Option<String> {
     }
 }
 
-/// Normalizes a path of segments, without `.` and `..`. It starts with a slash.
+/// Normalizes a path: removes the segments `.` and `..`. The result starts with a slash.
 pub(crate) fn path_of(text: &str, has_backslashes: bool) -> String {
     let is_slash = |it: char| it == '/' || (has_backslashes && it == '\\');
     let mut segments: Vec<String> = Vec::new();
@@ -304,7 +304,7 @@ mod tests {
         }
     }
 
-    /// Results of browsers.
+    /// Examples with the results of browsers.
     #[test]
     fn parses_urls_like_browsers() {
         for (text, expected) in [

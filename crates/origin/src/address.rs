@@ -1,4 +1,4 @@
-//! Addresses of edges for publishing: a URL as libraries have it in `GRIP_URL`, or a ZeroMQ endpoint.
+//! Addresses of edges for publishing. An address is a URL as client libraries have it in `GRIP_URL`, or a ZeroMQ endpoint.
 
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -10,7 +10,7 @@ use fermata_grip::zmtp::Endpoint;
 /// Validity of our tokens, in seconds.
 const TOKEN_LIFETIME_S: u64 = 600;
 
-/// An edge's address with its credentials.
+/// An edge's address, with its credentials.
 pub struct Address {
     /// Transport to the edge.
     pub transport: Transport,
@@ -39,25 +39,25 @@ struct Keys {
 /// URL of a control port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Url {
-    /// True for https.
+    /// True for `https`.
     pub is_tls: bool,
-    /// Without brackets.
+    /// Host, without brackets.
     pub host: String,
     /// Port; by default that of the scheme.
     pub port: u16,
     /// Path of the publish resource.
     pub path: String,
-    /// The Unix socket to connect to; `None`: host and port are used.
+    /// Unix socket to connect to. `None`: connect to host and port.
     pub socket: Option<PathBuf>,
 }
 
-/// Reason why a URL is refused; never contains its text, which may hold a secret.
+/// Reason why a URL is refused. It never contains the text of the URL, which may hold a secret.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UrlError {
     /// The scheme is missing or not supported.
     #[error("it begins neither with http:// nor with https://")]
     Scheme,
-    /// It has a user, which requests would not use.
+    /// The URL has a user, which requests would not use.
     #[error("it has a user, but requests are signed instead")]
     User,
     /// The path is invalid in a request.
@@ -66,7 +66,7 @@ pub enum UrlError {
     /// A bracket is not closed.
     #[error("an IPv6 address ends with ]")]
     Bracket,
-    /// There is no host.
+    /// The URL has no host.
     #[error("it has no host")]
     Host,
     /// The port is not a number, or too large.
@@ -77,7 +77,7 @@ pub enum UrlError {
     Rest,
 }
 
-/// Reason why an edge's address is refused; never contains its text, which may hold a password.
+/// Reason why an edge's address is refused. It never contains the text of the address, which may hold a password.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "the address of an edge cannot be used: {0}; give http://localhost:5561, https://HOST/PATH?iss=…&key=…, http+unix:/PATH or tcp://localhost:5560"
@@ -108,10 +108,10 @@ enum AddressProblem {
 /// Reason why there is no value for `Authorization`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AuthorizationError {
-    /// It would be sent unencrypted.
+    /// The password or token would be sent unencrypted.
     #[error("a password or token would go unencrypted; give an https:// address")]
     Unencrypted,
-    /// It is invalid in a header.
+    /// The token is invalid in a header.
     #[error("the token has a control character")]
     Control,
     /// Tokens need the current time.
@@ -123,7 +123,7 @@ pub enum AuthorizationError {
 }
 
 impl Url {
-    /// Parses an `http://` or `https://` URL for POST requests; path and query stay unchanged.
+    /// Parses an `http://` or `https://` URL for POST requests. Path and query stay unchanged.
     ///
     /// # Errors
     /// The URL cannot be used. The message never contains its text, which may hold a secret.
@@ -192,7 +192,7 @@ impl Address {
     /// # Errors
     /// The address cannot be used. The message never contains its text, which may hold a secret.
     pub fn parse(text: &str) -> Result<Self, AddressError> {
-        // For libraries, a bare `unix:` is the control socket of a server.
+        // In client libraries, a bare `unix:` means the control socket of a server.
         if let Some(rest) = text.strip_prefix("http+unix:") {
             return Self::parse_socket(rest);
         }
@@ -259,7 +259,7 @@ impl Address {
         })
     }
 
-    /// Replaces the URL's key for tokens; the text has the same format as in the URL.
+    /// Replaces the URL's key for tokens. The text has the same format as in the URL.
     ///
     /// # Errors
     /// The key cannot be read. The message never contains its text.
@@ -268,19 +268,19 @@ impl Address {
         Ok(())
     }
 
-    /// Returns the key that verifies requests of this edge, and their required issuer, if any.
+    /// Returns the key that verifies requests of this edge, and the issuer that the requests must have, if any.
     pub fn verifier(&self) -> Option<(&Key, Option<&str>)> {
         let Keys {
             key, verify_key, ..
         } = &self.keys;
-        // A secret is the same at both ends; for a private key, the edge has another one.
+        // A secret is the same at both ends. If the key is private, the edge has another key.
         let shared = key.as_ref().filter(|key| key.is_secret());
         let key = verify_key.as_ref().or(shared)?;
         Some((key, self.keys.verify_issuer.as_deref()))
     }
 
-    /// Returns the value of `Authorization`: from an option, from the URL's user, or a token signed with the URL's key.
-    /// Only the token may be sent unencrypted: it does not reveal the key, and expires after minutes.
+    /// Returns the value of `Authorization`. The value comes from an option or from the URL's user, or is a token signed with the
+    /// URL's key. Only the signed token may be sent unencrypted, because it does not reveal the key and expires after minutes.
     ///
     /// # Errors
     /// It would be sent unencrypted, or is invalid in a header.
@@ -328,7 +328,7 @@ fn keys(query: &str) -> Result<Keys, AddressProblem> {
             "key" => keys.key = Some(key(value)?),
             "verify-iss" => keys.verify_issuer = Some(decode(value)?),
             "verify-key" => keys.verify_key = Some(key(value)?),
-            // Ignore other parameters: libraries have their own settings here.
+            // Ignore other parameters. Client libraries store their own settings in the URL.
             _ => {}
         }
     }

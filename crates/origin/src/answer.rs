@@ -4,13 +4,13 @@ use fermata_grip::params;
 
 /// Parameters of a hold at an edge.
 pub struct Hold<'a> {
-    /// Each channel, with the id of its newest event if known.
+    /// Each channel, with the id of its newest event if that is known.
     pub channels: &'a [(&'a [u8], Option<&'a str>)],
     /// Silence before a comment is sent, in milliseconds; 0: never.
     pub keep_alive_ms: u64,
     /// The client's user, for filters of edges.
     pub user: Option<&'a [u8]>,
-    /// Seconds without events after which the edge requests missed ones; `None`: it never does.
+    /// Seconds without events after which the edge requests missed events. `None`: the edge never requests them.
     pub link_timeout_s: Option<u64>,
     /// The request's target, as received.
     pub target: &'a [u8],
@@ -75,7 +75,7 @@ fn channel(name: &[u8], newest: Option<&str>) -> Result<Vec<u8>, NameError> {
     Ok(value)
 }
 
-/// Returns a link to the same resource for the edge. It has only the query, because routes may change paths.
+/// Returns a link to the same resource for the edge. The link contains only the query, because routes may change paths.
 fn link(target: &[u8], timeout_s: u64) -> Vec<u8> {
     let at = target.iter().position(|&byte| byte == b'?');
     let query = at.map_or(&b""[..], |at| &target[at + 1..]);

@@ -24,19 +24,19 @@ pub enum PublishError {
         authority: String,
         /// Its status.
         status: u16,
-        /// The beginning of its body.
+        /// The beginning of the response body.
         text: String,
     },
 }
 
 impl PublishError {
-    /// Returns true if these items will never be accepted, independent of credentials and rate.
+    /// Returns true if the server will never accept these items, whatever the credentials and the rate are.
     pub fn is_final(&self) -> bool {
         matches!(self, Self::Refused { status, .. } if matches!(status, 400 | 405..=407 | 409..=428 | 430..=499))
     }
 
-    /// Returns true if the items may be the cause, although the status does not show it: a filter on the path may
-    /// reject one, or one may cause a failure. An overloaded server is excluded, because it refuses all items.
+    /// Returns true if the items may be the cause of the error, although the status does not show it. A filter on the path may have
+    /// rejected an item, or an item may have caused a failure. An overloaded server is excluded, because it refuses all items.
     pub fn is_doubtful(&self) -> bool {
         matches!(self, Self::Refused { status, .. } if !self.is_final() && !matches!(status, 408 | 429 | 503))
     }
@@ -55,8 +55,8 @@ impl Client {
         }
     }
 
-    /// Reads the system's trusted certificates, if needed. Otherwise the first publish would, and would read the
-    /// environment then.
+    /// Reads the system's trusted certificates, if TLS needs them. Without this call, the first publish would read them, and would
+    /// read the environment at that time.
     ///
     /// # Errors
     /// The certificates cannot be read.
@@ -69,7 +69,7 @@ impl Client {
         self.poster.authority()
     }
 
-    /// Publishes JSON items and waits for the response; any 2xx is a success.
+    /// Publishes JSON items and waits for the response. Any 2xx status is a success.
     ///
     /// # Errors
     /// The items were not published, as far as is known.
@@ -144,7 +144,7 @@ mod tests {
         }
     }
 
-    /// Publishes to a server with this response; returns the result, and the request that the server received.
+    /// Publishes to a server that sends this response. Returns the result, and the request that the server received.
     fn against(answer: &'static [u8]) -> (Result<(), PublishError>, String) {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let port = listener.local_addr().expect("bound").port();
@@ -184,7 +184,7 @@ mod tests {
             b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok",
             b"HTTP/1.1 204 No Content\r\n\r\n",
             b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n",
-            // The server then closes the connection.
+            // The server closes the connection after this response.
             b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
             b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n",
         ];

@@ -1,8 +1,8 @@
 //! Thread that publishes a server's events to an edge, in order and at the edge's pace.
 //!
-//! It repeats an item until the edge accepts it or refuses it finally; until then, new items wait in the source. Items
-//! that the source drops during the wait are counted, and the ids show the edge that items are missing. An item that is
-//! never accepted, while others are, is dropped, so that it does not block them.
+//! The thread repeats an item until the edge accepts the item or finally refuses it. Until then, new items wait in the source.
+//! Items that the source drops during the wait are counted, and the ids show the edge that items are missing. An item that is never
+//! accepted, while others are, is dropped, so that it does not block them.
 
 use std::io;
 use std::ops::Range;
@@ -30,7 +30,7 @@ const DOUBTS: u32 = 4;
 pub enum Next {
     /// An item.
     Item(Item),
-    /// Items were lost, because they were not read in time.
+    /// Items were lost, because the courier did not read them in time.
     Lost,
     /// No item yet.
     Nothing,
@@ -38,10 +38,10 @@ pub enum Next {
 
 /// A source of items.
 pub trait Source: Send + 'static {
-    /// Returns the next one.
+    /// Returns the next item, or another result.
     fn next(&mut self) -> Next;
 
-    /// Releases the items up to this position: the edge has accepted them, or never will.
+    /// Releases the items up to this position, because the edge has accepted them or never will.
     fn acknowledge(&mut self, place: u64);
 }
 
@@ -94,11 +94,11 @@ struct Work<S> {
     log: Log,
     shared: Arc<Shared>,
     pending: Pending,
-    /// Time of the last log message about the unavailable edge; `None`: it is available.
+    /// Time of the last log message about the unavailable edge. `None`: the edge is available.
     said_away: Option<Instant>,
     /// Number of consecutive doubtful refusals.
     doubts: u32,
-    /// Number of leading items to send one by one, to find the refused one among them.
+    /// Number of items at the start of the queue that are sent one by one, to find the refused item among them.
     singly: usize,
 }
 
@@ -140,7 +140,7 @@ impl Courier {
             return Err(CourierError::ZeroMq);
         };
         let mut client = Client::new(url.clone(), timeout);
-        // Otherwise the thread would read the environment, which the application may change.
+        // Prepare the client here. Otherwise the thread would read the environment, which the application may change.
         client.prepare()?;
         let shared = Arc::new(Shared::default());
         let (end, ended) = mpsc::channel();
@@ -173,18 +173,18 @@ impl Courier {
         self.thread.clone()
     }
 
-    /// Returns its counters.
+    /// Returns the counters of the courier.
     pub fn figures(&self) -> Arc<Figures> {
         Arc::clone(&self.shared.figures)
     }
 
-    /// Requests its end: after all present items were sent, or at the first failed attempt.
+    /// Requests the end of the thread. The thread ends after all present items were sent, or at the first failed attempt.
     pub fn end(&self) {
         self.shared.is_over.store(true, Ordering::Release);
         self.thread.unpark();
     }
 
-    /// Stops the thread, and waits until `until` for its end. Returns true if all items were sent.
+    /// Stops the thread, and waits for its end, at most until `until`. Returns true if all items were sent.
     pub fn finish(&self, until: Instant) -> bool {
         self.end();
         let left = until.saturating_duration_since(Instant::now());
@@ -199,7 +199,7 @@ impl<S: Source> Work<S> {
     fn run(mut self) -> bool {
         let mut pause = PAUSE_MIN;
         loop {
-            // Read the flag first: items published before it was set are still sent.
+            // Read the flag first, so that items published before it was set are still sent.
             let is_over = self.shared.is_over.load(Ordering::Acquire);
             self.fill();
             if self.pending.is_empty() {
@@ -262,7 +262,7 @@ impl<S: Source> Work<S> {
         }
     }
 
-    /// Handles a final refusal: drops a single item, or finds it among several.
+    /// Handles a final refusal. Drops the item if the request had only one. Otherwise searches for the refused item.
     fn doubt(&mut self, count: usize, error: &PublishError) -> Step {
         self.doubts = 0;
         match count {
@@ -424,8 +424,8 @@ mod tests {
         Courier::begin(address, Duration::from_secs(10), source, log, &begin).expect("a thread")
     }
 
-    /// Serves connections one after the other, with the responses of `answer`, until it returns `None`. Returns the
-    /// received items.
+    /// Serves connections one after the other with the responses of `answer`, until `answer` returns `None`. Returns the received
+    /// items.
     fn edge(
         listener: &TcpListener,
         mut answer: impl FnMut(&[Value]) -> Option<(u16, bool)>,
@@ -469,7 +469,7 @@ mod tests {
         }
     }
 
-    /// Returns a listener for a fake edge, and its port.
+    /// Returns a listener that simulates an edge, and its port.
     fn listener() -> (TcpListener, u16) {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let port = listener.local_addr().expect("bound").port();

@@ -1,4 +1,4 @@
-//! The edges of a setting, and verification that a request came through one of them.
+//! The edges in a setting, and the check that a request came through one of these edges.
 
 use fermata_grip::sig::{self, VerifyError};
 
@@ -7,14 +7,15 @@ use crate::address::{Address, AddressError, AuthorizationError, Transport};
 /// Edges in front of a server.
 pub struct Edges {
     addresses: Vec<Address>,
-    /// The last valid token and its expiry in seconds; an edge uses the same token for a while.
+    /// The last valid token, and its expiry time in seconds. An edge uses the same token for a
+    /// while.
     trusted: Option<(Vec<u8>, u64)>,
 }
 
 /// Reason why events cannot be published to an edge.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EdgeError {
-    /// Its address is a ZeroMQ endpoint.
+    /// The edge's address is a ZeroMQ endpoint.
     #[error(
         "ZeroMQ does not report whether an item was accepted; give the http:// address of the edge's control port"
     )]
@@ -53,7 +54,7 @@ impl Edges {
         self.addresses.is_empty()
     }
 
-    /// Returns their number.
+    /// Returns the number of edges.
     pub fn len(&self) -> usize {
         self.addresses.len()
     }
@@ -73,19 +74,19 @@ impl Edges {
         Ok(())
     }
 
-    /// Returns true if requests of any of them can be verified.
+    /// Returns true if requests of at least one edge can be verified.
     pub fn can_verify(&self) -> bool {
         self.addresses
             .iter()
             .any(|address| address.verifier().is_some())
     }
 
-    /// Returns the addresses.
+    /// Returns the addresses of the edges.
     pub fn into_addresses(self) -> Vec<Address> {
         self.addresses
     }
 
-    /// Verifies that one of them has signed a token.
+    /// Verifies that one of the edges has signed a token.
     ///
     /// # Errors
     /// The error with the first key, for the log.
@@ -113,7 +114,7 @@ impl Edges {
     }
 }
 
-/// Compares in constant time, so that a token cannot be guessed byte by byte.
+/// Compares two tokens in constant time, so that a token cannot be guessed byte by byte.
 fn is_same(one: &[u8], other: &[u8]) -> bool {
     let pairs = one.iter().zip(other);
     let difference = pairs.fold(0, |all, (one, other)| {

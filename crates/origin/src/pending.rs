@@ -6,26 +6,27 @@ use std::ops::Range;
 use fermata_grip::encoding::to_base64;
 use serde_json::{Map, Value, json};
 
-/// Maximum number of items in one request, and size of their content beyond which no more is added: half of Pushpin's
-/// limit.
+/// Maximum number of items in one request, followed by the content size at which no further item is added. Both limits are half of
+/// Pushpin's.
 pub(crate) const BATCH_ITEMS_MAX: usize = 100;
 const BATCH_BYTES_MAX: usize = 400_000;
-/// Minimum number of items in a request, whatever their size: the second one shows whether the edge refuses only the first.
+/// Minimum number of items in a request, whatever their size. With two items, the response shows whether the edge refuses only the
+/// first one.
 const ITEMS_MIN: usize = 2;
 
 /// A published item.
 pub struct Item {
-    /// Its position in the source; positions ascend.
+    /// Position of the item in the source. Positions ascend.
     pub place: u64,
-    /// The channel's name.
+    /// Name of the channel.
     pub channel: String,
     /// Its id.
     pub id: String,
-    /// Id of the channel's preceding item; `None`: unknown.
+    /// Id of the channel's preceding item. `None`: the id is unknown.
     pub previous: Option<String>,
     /// Content for event streams.
     pub stream: Vec<u8>,
-    /// Content for long polls and WebSockets; `None`: they receive nothing.
+    /// Content for long polls and WebSockets. `None`: long polls and WebSockets receive nothing.
     pub message: Option<Vec<u8>>,
 }
 
@@ -45,7 +46,7 @@ impl Pending {
         self.items.push(to_json(item));
     }
 
-    /// Removes completed items; returns the position of the last one.
+    /// Removes completed items. Returns the position of the last removed item.
     pub fn remove(&mut self, range: Range<usize>) -> u64 {
         self.items.drain(range.clone());
         let removed: Vec<_> = self.marks.drain(range).collect();
@@ -66,7 +67,7 @@ impl Pending {
         len < ITEMS_MIN || len < BATCH_ITEMS_MAX && self.bytes < BATCH_BYTES_MAX
     }
 
-    /// Returns the number of leading items for one request.
+    /// Returns the number of items at the start of the queue that fit into one request.
     pub fn batch_len(&self) -> usize {
         let mut bytes = 0;
         let fits = self.marks.iter().take_while(|(_, size)| {

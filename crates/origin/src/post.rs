@@ -26,7 +26,7 @@ pub struct HttpPoster {
     kept: Option<Connection>,
     /// Addresses of the host; resolved again when no address accepts a connection.
     addresses: Vec<SocketAddr>,
-    /// Set once it was needed.
+    /// TLS configuration. It is set when TLS is first needed.
     tls: Option<Arc<ClientConfig>>,
 }
 
@@ -35,13 +35,13 @@ struct Connection {
     until: Until,
 }
 
-/// End of the current exchange, which a connection shares with its socket.
+/// End of the current exchange. A connection shares this value with its socket.
 type Until = Arc<Mutex<Instant>>;
 
 /// A socket whose reads and writes end together with the exchange.
 ///
-/// TLS reads and writes several times for one call: a peer that sends single bytes would otherwise start the time-out again
-/// with each of them.
+/// TLS reads and writes several times for one call. Without the common end, a peer that sends single bytes would start the time-out
+/// again with each byte.
 struct Timed {
     socket: Socket,
     until: Until,
@@ -111,7 +111,7 @@ pub enum PostError {
     /// No request was sent: no connection was accepted in time.
     #[error("cannot connect: {0}")]
     Connecting(String),
-    /// The request may have been received, but no HTTP response arrived in time.
+    /// No HTTP response arrived in time. The server may have received the request.
     #[error("no response: {0}")]
     Exchanging(String),
 }
@@ -131,17 +131,17 @@ impl Answer {
         (200..300).contains(&self.status)
     }
 
-    /// Returns its content.
+    /// Returns the content of the response.
     pub fn into_body(self) -> Vec<u8> {
         self.body
     }
 
-    /// Returns true if its content was longer than the limit.
+    /// Returns true if the content was longer than the limit.
     pub fn is_cut(&self) -> bool {
         self.body.len() > ANSWER_BYTES_MAX
     }
 
-    /// Returns the beginning of its content, for a log.
+    /// Returns the beginning of the content, for a log.
     pub fn text(&self) -> String {
         let text = String::from_utf8_lossy(&self.body);
         let text: String = text.trim().chars().take(SHOWN_CHARS_MAX).collect();
@@ -161,8 +161,8 @@ impl HttpPoster {
         }
     }
 
-    /// Reads the system's trusted certificates, if needed. Otherwise the first request would, and would read the
-    /// environment then.
+    /// Reads the system's trusted certificates, if TLS needs them. Without this call, the first request would read them, and would
+    /// read the environment at that time.
     ///
     /// # Errors
     /// The certificates cannot be read.
@@ -303,7 +303,7 @@ impl HttpPoster {
 }
 
 impl Connection {
-    /// Sends a request and reads its response; `None`: not an HTTP response.
+    /// Sends a request and reads the response. `None`: the reply is not an HTTP response.
     fn exchange(&mut self, request: &[u8], until: Instant) -> io::Result<Option<Answer>> {
         *self.until.lock().unwrap_or_else(PoisonError::into_inner) = until;
         self.stream.write_all(request)?;
@@ -351,7 +351,7 @@ impl Connection {
                         is_kept: false,
                     }));
                 }
-                // The status is valid, even if the rest is cut off.
+                // The status is valid, even if the rest of the response is cut off.
                 Err(_) => return Ok(answer),
                 Ok(()) if reader.is_complete() || answer.as_ref().is_some_and(is_long) => {
                     return Ok(answer);
@@ -404,7 +404,8 @@ fn timed_out() -> io::Error {
     io::Error::new(io::ErrorKind::TimedOut, "no answer in time")
 }
 
-/// Replaces the error that a socket reports at its time-out: it is the same as for a socket that does not block.
+/// Replaces the error that a socket reports at its time-out, because it is the same error as for a non-blocking socket without
+/// data.
 fn as_timeout(error: io::Error) -> io::Error {
     match error.kind() {
         io::ErrorKind::WouldBlock => timed_out(),
@@ -455,7 +456,7 @@ mod tests {
             }
             let failure = poster.post(&[], b"{}").map(|_| ()).expect_err("no answer");
             assert_eq!(failure.to_string(), "no response: no answer in time");
-            // The connection is closed, or this would not end.
+            // The client has closed the connection; otherwise this join would not return.
             server.join().expect("it does not panic");
         }
     }

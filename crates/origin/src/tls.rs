@@ -1,4 +1,4 @@
-//! TLS to a control port, with the system's trusted certificates.
+//! TLS to a control port, with the trusted certificates of the system.
 
 use std::io::{Read, Write};
 use std::path::PathBuf;
@@ -22,7 +22,7 @@ impl<T: Read + Write + Send> Stream for T {}
 /// Reason why encryption is not possible.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
-    /// The library refuses its parameters.
+    /// The TLS library refuses the parameters.
     #[error(transparent)]
     Library(#[from] rustls::Error),
     /// No certificate can be valid for the host.
@@ -41,8 +41,8 @@ pub enum TlsError {
     },
 }
 
-/// Returns the configuration with trusted authorities. It reads the environment, which no other thread may change
-/// during the call.
+/// Returns the configuration with the trusted authorities. This function reads the environment, so no other thread may change the
+/// environment during the call.
 pub fn configuration() -> Result<Arc<ClientConfig>, TlsError> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let config = ClientConfig::builder_with_provider(provider)
@@ -52,7 +52,7 @@ pub fn configuration() -> Result<Arc<ClientConfig>, TlsError> {
     Ok(Arc::new(config))
 }
 
-/// Encrypts a connection; its certificate has to be valid for `host`.
+/// Encrypts a connection. The server's certificate has to be valid for `host`.
 pub fn connect(
     socket: impl Stream + 'static,
     host: &str,

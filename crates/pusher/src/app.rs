@@ -1,4 +1,4 @@
-//! An application: its key for clients, its secret for publishers, and the limits of both.
+//! An application: the key of its clients, the secret of its publishers, and the limits of both.
 
 use std::fmt;
 
@@ -7,12 +7,12 @@ use serde::Deserialize;
 
 use crate::target::{Kind, Webhook};
 
-/// Secret of the application and its backend. `Debug` does not show it.
+/// Secret that the application shares with its backend. `Debug` does not show it.
 #[derive(Clone)]
 pub struct Secret(hmac::Key);
 
 impl Secret {
-    /// Creates a secret from text. The HMAC key is derived once, which costs as much as a signature.
+    /// Creates a secret from text. Derives the HMAC key once, because that costs as much as a signature.
     pub fn new(text: &str) -> Secret {
         Secret(hmac::Key::new(hmac::HMAC_SHA256, text.as_bytes()))
     }
@@ -38,9 +38,8 @@ pub enum ClientEvents {
     Refused,
 }
 
-/// Channels in which a client may resume after its last event (`fermata:since`). A client that may subscribe to a
-/// channel can then read events from before it had permission, as far back as events are stored. Settings have it in
-/// lower case.
+/// Channels in which a client may resume after its last event (`fermata:since`). A client that may subscribe to a channel can then
+/// read events from before it had permission, as far back as events are stored. Settings write these names in lower case.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Resume {
@@ -53,11 +52,11 @@ pub enum Resume {
     None,
 }
 
-/// Limits of an application's clients and publishers. Each default is Pusher's documented one, or larger where that was
-/// too small for users of Reverb.
+/// Limits of an application's clients and publishers. Each default is the limit that Pusher documents, or a larger value where that
+/// limit was too small for users of Reverb.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Maximum number of connections on all workers; `None`: only the server's limit applies.
+    /// Maximum number of connections on all workers. `None`: only the server's limit applies.
     pub connections_max: Option<u64>,
     /// Maximum size of a client's message, in bytes.
     pub message_bytes_max: usize,
@@ -65,13 +64,13 @@ pub struct Limits {
     pub event_name_chars_max: usize,
     /// Maximum size of an event's data, in bytes.
     pub event_data_bytes_max: usize,
-    /// Maximum number of channels that one event is published to.
+    /// Maximum number of channels to which one event is published.
     pub channels_per_event_max: usize,
     /// Maximum number of events in a batch.
     pub batch_events_max: usize,
     /// Maximum number of client events per connection and second; 0: unlimited.
     pub client_events_per_second: u32,
-    /// Maximum number of channels that one connection is subscribed to.
+    /// Maximum number of channels to which one connection is subscribed.
     pub channels_per_connection_max: usize,
     /// Maximum number of users present in one channel.
     pub presence_members_max: usize,
@@ -113,11 +112,11 @@ pub struct AppError(String);
 /// An application.
 #[derive(Clone, Debug)]
 pub struct App {
-    /// Its id in the HTTP API.
+    /// Id of the application in the HTTP API.
     pub id: String,
-    /// Its key for clients.
+    /// Key of the application for clients.
     pub key: String,
-    /// Its secret for signatures.
+    /// Secret of the application for signatures.
     pub secret: Secret,
     /// Accepts clients and publishers.
     pub is_enabled: bool,
@@ -125,13 +124,14 @@ pub struct App {
     pub client_events: ClientEvents,
     /// Channels in which clients may resume.
     pub resume: Resume,
-    /// Hosts of pages that may connect, such as `example.com` or `*.example.com`; empty: all.
+    /// Hosts of pages that may connect, such as `example.com` or `*.example.com`. Empty: pages of all hosts may connect.
     pub allowed_origins: Vec<String>,
-    /// Sends subscribers their number (`pusher_internal:subscription_count`).
+    /// True if subscribers are told how many they are (`pusher_internal:subscription_count`).
     pub counts_subscriptions: bool,
-    /// Prefix of its channels' names on the ring, shared with others; `None`: they are not shared.
+    /// Prefix that the names of the application's channels have on the ring, which others also use. `None`: the channels are not
+    /// shared.
     pub shared_prefix: Option<String>,
-    /// The webhooks for its channels' events.
+    /// Webhooks for events of the application's channels.
     pub webhooks: Vec<Webhook>,
     /// The limits.
     pub limits: Limits,
@@ -177,7 +177,7 @@ impl App {
         self.webhooks.iter().any(|webhook| webhook.wants(kind))
     }
 
-    /// Returns true if a page of this origin may connect. Clients that are not browsers send none, and may connect.
+    /// Returns true if a page of this origin may connect. Clients that are not browsers send no origin, and may connect.
     pub fn allows_origin(&self, origin: Option<&str>) -> bool {
         let Some(origin) = origin else {
             return true;
@@ -201,8 +201,8 @@ impl App {
     }
 }
 
-/// Returns the host of an origin in the form of browsers: scheme, host and optional port (RFC 6454, section 6.2).
-/// `None`: it is not such an origin.
+/// Returns the host of an origin in the form that browsers send: scheme, host and optional port (RFC 6454, section 6.2). `None`:
+/// the text is not such an origin.
 fn host_of(origin: &str) -> Option<&str> {
     let (scheme, authority) = origin.split_once("://")?;
     let is_in_host =

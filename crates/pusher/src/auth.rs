@@ -64,7 +64,7 @@ pub fn request_text(method: &str, path: &str, query: &[(String, String)]) -> Str
     format!("{method}\n{path}\n{}", query.join("&"))
 }
 
-/// Returns the MD5 of a body in hexadecimal digits. It is not a secret; it binds the signed query to the body.
+/// Returns the MD5 of a body in hexadecimal digits. This hash is not secret. It binds the signed query to the body.
 pub fn body_md5(body: &[u8]) -> String {
     hex(Md5::digest(body).as_slice())
 }

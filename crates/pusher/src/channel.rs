@@ -15,11 +15,11 @@ pub enum Access {
     Public,
     /// Clients with a signature of the application.
     Private,
-    /// Like private; data is encrypted end to end, and the server only forwards it.
+    /// Like a private channel, but the data is encrypted end to end. The server only forwards it.
     Encrypted,
     /// Like private; subscribers receive the list of members.
     Presence,
-    /// The signed-in user.
+    /// Only the user of the channel may subscribe, after signing in.
     User,
 }
 
@@ -98,7 +98,7 @@ impl<'a> ChannelName<'a> {
         .any(|prefix| self.0.starts_with(prefix))
     }
 
-    /// Returns the user whose channel it is.
+    /// Returns the user to whom the channel belongs.
     pub fn user(self) -> Option<&'a str> {
         self.0.strip_prefix(USER_PREFIX)
     }

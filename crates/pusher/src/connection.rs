@@ -23,7 +23,7 @@ use crate::{App, ClientEvents, Resume, auth};
 /// The protocol version.
 pub const PROTOCOL: &str = "7";
 
-/// Maximum length of a user's id in bytes: it is stored with the connection and becomes part of names.
+/// Maximum length of a user's id in bytes. The id is stored with the connection and becomes part of names.
 const USER_ID_BYTES_MAX: usize = 255;
 
 /// Action that a message requires.
@@ -35,7 +35,7 @@ pub enum Outcome {
     Reply(String),
     /// Subscribe the connection, and send [`frame::subscription_succeeded`].
     Subscribe(Subscribe),
-    /// End the connection's subscription of this channel.
+    /// End the connection's subscription to this channel.
     Unsubscribe(String),
     /// Publish an event to all other subscribers of a channel.
     Publish(ClientEvent),
@@ -50,20 +50,21 @@ pub enum Outcome {
 pub struct Subscribe {
     /// The channel.
     pub channel: String,
-    /// The member it adds; `None`: not a presence channel.
+    /// The member that the subscription adds. `None`: the channel is not a presence channel.
     pub member: Option<Member>,
     /// Id of the last event the client has received.
     pub since: Option<String>,
-    /// The connection on which the client received it: events excluded there are excluded here too.
+    /// The earlier connection of the client. Events that excluded that connection also exclude this one.
     pub formerly: Option<SocketId>,
-    /// The client requests to resume where the application does not allow it. It receives a gap instead of missed events.
+    /// True if the client asks to resume where the application does not allow it. The client then receives a gap instead of the
+    /// missed events.
     pub has_gap: bool,
 }
 
 /// A member of a presence channel.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Member {
-    /// The user's id.
+    /// Id of the user.
     pub user_id: String,
     /// Public data about the user.
     pub user_info: Value,
@@ -76,14 +77,14 @@ pub struct ClientEvent {
     pub channel: String,
     /// The name on the ring: [`RingName`].
     pub name: String,
-    /// The data, as subscribers receive it in a string.
+    /// Data of the event. Subscribers receive it in a string.
     pub data: String,
 }
 
 /// A signed-in user.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct User {
-    /// The user's id.
+    /// Id of the user.
     pub id: Box<str>,
 }
 
@@ -106,12 +107,13 @@ struct Subscription {
     user_id: Option<Box<str>>,
 }
 
-/// A client's connection. It has 24 bytes, because a hub may have a hundred thousand idle ones subscribed to one channel.
+/// A client's connection. This struct has 24 bytes, because a hub may have a hundred thousand idle connections subscribed to one
+/// channel.
 #[derive(Debug, Default)]
 pub struct Connection {
-    /// Without spare capacity: a client subscribes a few times, and stays.
+    /// Subscriptions, without spare capacity, because a client subscribes only a few times and then stays subscribed.
     subscriptions: Box<[Subscription]>,
-    /// Set once the client has signed in, or sent client events.
+    /// Set after the client has signed in or has sent client events.
     active: Option<Box<Active>>,
 }
 
@@ -128,8 +130,8 @@ struct Allowance {
     used: u32,
 }
 
-/// A message as clients send it. Its data is parsed again with the event's type: an intermediate JSON value would cost
-/// a dozen allocations per connecting client.
+/// A message as clients send it. The data is parsed later, with the type that the event needs. An intermediate JSON value would
+/// cost a dozen allocations per connecting client.
 #[derive(Deserialize)]
 struct Message<'a> {
     #[serde(borrow)]
@@ -173,7 +175,7 @@ struct SigninData {
 /// Checks the handshake's query and origin, before the connection is confirmed.
 ///
 /// # Errors
-/// The code and the text to close it with.
+/// The code and the text with which to close the connection.
 pub fn check_handshake(
     app: &App,
     protocol: Option<&str>,
@@ -233,7 +235,7 @@ impl Connection {
         is_signed_in || members.any(|it| it == user)
     }
 
-    /// Returns the channels it is subscribed to.
+    /// Returns the channels to which the connection is subscribed.
     pub fn channels(&self) -> impl Iterator<Item = &str> {
         self.subscriptions.iter().map(|it| &*it.channel)
     }
@@ -275,7 +277,7 @@ impl Connection {
             "pusher:unsubscribe" => self.on_unsubscribe(object(text)),
             "pusher:signin" => self.on_signin(app, socket_id, object(text)),
             event if event.starts_with("client-") => {
-                // Skipping the data did not validate it, for example its numbers.
+                // The parser skipped the data without validating it, for example the numbers in it.
                 let Ok(carried) = serde_json::from_slice::<CarriedValue>(text) else {
                     return refuse(Code::Malformed, "the data of a message is not JSON");
                 };
@@ -365,7 +367,7 @@ impl Connection {
             member,
             since: data.since.filter(|_| resumes),
             has_gap,
-            // No record here excludes a connection of another server.
+            // If the id is from another server, no record on this server excludes that connection.
             formerly: data.formerly.as_deref().and_then(SocketId::parse),
         })
     }
@@ -558,7 +560,7 @@ pub fn check_event_name(name: &str, chars_max: usize) -> Result<(), InvalidField
     Ok(())
 }
 
-/// Returns the data of an event as subscribers receive it: text unchanged, anything else as JSON.
+/// Returns the data of an event as subscribers receive it. Text stays unchanged, and any other value becomes JSON.
 pub fn data_text(data: &Value) -> String {
     match data {
         Value::String(text) => text.clone(),
@@ -567,7 +569,7 @@ pub fn data_text(data: &Value) -> String {
     }
 }
 
-/// Parses the data of a message; `None` if it does not have the required form.
+/// Parses the data of a message. Returns `None` if the data does not have the required form.
 fn object<T: DeserializeOwned>(text: &[u8]) -> Option<T> {
     let carried = serde_json::from_slice::<Carried<Object<T>>>(text);
     carried.ok().map(|it| it.data.0)
@@ -650,8 +652,8 @@ fn read_watchlist(value: Option<&RawValue>, app: &App) -> Result<Vec<String>, In
     Ok(watchlist)
 }
 
-/// Parses an id that is a text or a number. An integer keeps all its digits: as a 64-bit or floating-point number,
-/// different ids could become equal.
+/// Parses an id that is a text or a number. An integer keeps all its digits. If it were converted to a 64-bit or floating-point
+/// number, different ids could become equal.
 fn read_user_id(value: &RawValue, bytes_max: usize) -> Option<String> {
     let text = value.get();
     let is_integer = text

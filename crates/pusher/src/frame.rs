@@ -1,4 +1,4 @@
-//! Messages of the server: JSON objects with `event`, usually `channel`, and `data`, which is JSON in a string.
+//! Messages from the server. A message is a JSON object with `event`, usually `channel`, and `data`, which is JSON in a string.
 
 use serde_json::{Value, json};
 
@@ -7,12 +7,12 @@ use crate::socket_id::SocketId;
 /// Estimated size of a message without its event, channel and data.
 const MESSAGE_BYTES: usize = 96;
 
-/// Text of the first message around its two numbers.
+/// Text of the first message, before its two numbers are inserted.
 const ESTABLISHED: &str =
     "{\"event\":\"pusher:connection_established\",\"data\":\"{\\\"socket_id\\\":\\\"";
 const ESTABLISHED_TIMEOUT: &str = "\\\",\\\"activity_timeout\\\":";
 
-/// Text of a confirmation without members around its channel.
+/// Text of a confirmation without members, before the channel is inserted.
 const SUCCEEDED: &str = "{\"event\":\"pusher_internal:subscription_succeeded\",\"channel\":";
 const SUCCEEDED_END: &str = ",\"data\":\"{}\"}";
 
@@ -26,10 +26,10 @@ const SENDER: char = '\u{1f}';
 /// The event with the number of subscribers.
 pub const SUBSCRIPTION_COUNT: &str = "pusher_internal:subscription_count";
 
-/// Prefixes of events that only the server sends: clients read them as messages about their connection.
+/// Prefixes of events that only the server sends. Clients read such events as messages about their connection.
 const PROTOCOL_PREFIXES: [&str; 3] = ["pusher:", "pusher_internal:", "fermata:"];
 
-/// Returns true if an event with this name is one of the protocol, which no publisher may send.
+/// Returns true if an event with this name belongs to the protocol. Publishers may not send such events.
 pub fn is_of_protocol(event: &str) -> bool {
     PROTOCOL_PREFIXES.iter().any(|it| event.starts_with(it))
 }
@@ -37,11 +37,11 @@ pub fn is_of_protocol(event: &str) -> bool {
 /// The name of an event on the ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RingName<'a> {
-    /// The event's name.
+    /// Name of the event.
     pub event: &'a str,
-    /// The user who sent it, in a presence channel.
+    /// The user who sent the event, in a presence channel.
     pub user_id: Option<&'a str>,
-    /// The sending connection, if a webhook reports it.
+    /// Socket id of the sending connection, if a webhook reports it.
     pub socket_id: Option<&'a str>,
 }
 
@@ -77,17 +77,17 @@ impl<'a> RingName<'a> {
 /// Codes of `pusher:error`, which determine whether and when a client may reconnect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Code {
-    /// There is no application with this key.
+    /// No application has this key.
     NoApplication,
     /// The application is disabled.
     Disabled,
-    /// The application has its maximum number of connections.
+    /// The application already has its maximum number of connections.
     OverQuota,
     /// `protocol` is not a number.
     BadProtocol,
     /// The protocol is not 7.
     UnsupportedProtocol,
-    /// `protocol` is missing.
+    /// The parameter `protocol` is missing.
     NoProtocol,
     /// A signature is wrong, or the page may not connect.
     Unauthorized,
@@ -122,7 +122,7 @@ impl Code {
 
 /// Returns the first message of every connection. `activity_timeout_s` is the silence after which the client sends a ping.
 pub fn connection_established(socket_id: SocketId, activity_timeout_s: u64) -> String {
-    // Every client gets one, and nothing in it needs escaping: the quotation marks of its data are already escaped.
+    // Every client gets this message. Nothing in it needs escaping, because the quotation marks of its data are already escaped.
     let (head, middle) = (ESTABLISHED, ESTABLISHED_TIMEOUT);
     format!("{head}{socket_id}{middle}{activity_timeout_s}}}\"}}")
 }
@@ -132,7 +132,7 @@ pub fn pong() -> String {
     r#"{"event":"pusher:pong","data":"{}"}"#.to_owned()
 }
 
-/// Returns an error. Its data is an object instead of a string, as clients expect.
+/// Returns an error message. Its data is an object instead of a string, as clients expect.
 pub fn error(code: Option<Code>, message: &str) -> String {
     let code = code.map(Code::number);
     json!({"event": "pusher:error", "data": {"code": code, "message": message}}).to_string()
@@ -205,13 +205,13 @@ pub fn signin_success(user_data: &str) -> String {
     )
 }
 
-/// Returns the message that events after the client's last one are missing.
+/// Returns the message which says that events after the client's last event are missing.
 pub fn gap(channel: Option<&str>) -> String {
     internal("fermata:gap", channel, &json!({}))
 }
 
-/// Appends an event of a channel for its subscribers. `name` is the name on the ring, with its sender if present; `id`
-/// is the position from which a client resumes (`fermata:since`).
+/// Appends an event of a channel for its subscribers. `name` is the name on the ring, with the sender if that is known. `id` is the
+/// position from which a client resumes (`fermata:since`).
 pub fn event(out: &mut Vec<u8>, channel: &str, name: &str, data: &str, id: Option<&str>) {
     let RingName {
         event,
@@ -239,8 +239,8 @@ fn internal(event: &str, channel: Option<&str>, data: &Value) -> String {
     written(event, channel, &data.to_string())
 }
 
-/// Returns a message with this text as data. Written in pieces: an intermediate JSON value costs a dozen allocations
-/// per connecting client.
+/// Returns a message with this text as data. The message is written in pieces, because an intermediate JSON value would cost a
+/// dozen allocations per connecting client.
 fn written(event: &str, channel: Option<&str>, data: &str) -> String {
     let mut out = Vec::with_capacity(MESSAGE_BYTES + event.len() + 2 * data.len());
     out.extend_from_slice(b"{\"event\":");
@@ -257,7 +257,7 @@ fn written(event: &str, channel: Option<&str>, data: &str) -> String {
 }
 
 fn string(out: &mut Vec<u8>, text: &str) {
-    // Names rarely need escapes: this pass costs a quarter of a table lookup per byte.
+    // Names rarely need escapes. This pass costs a quarter of a table lookup per byte.
     let is_plain = |byte: &u8| *byte >= 0x20 && *byte != b'"' && *byte != b'\\';
     if text.len() <= PLAIN_BYTES_MAX && text.as_bytes().iter().all(is_plain) {
         out.push(b'"');

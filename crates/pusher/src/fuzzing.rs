@@ -29,7 +29,7 @@ pub fn connection(input: &[u8]) {
     }
 }
 
-/// Feeds requests of a backend: without a signature every one is refused.
+/// Handles requests of a backend, and checks that each request without a signature is refused.
 ///
 /// # Panics
 /// If a property is violated.

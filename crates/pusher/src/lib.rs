@@ -1,7 +1,7 @@
 //! The Pusher protocol, version 7, as state machines: clients' WebSockets, and the HTTP API for applications.
 //!
-//! This crate has no socket, clock or thread: time is an argument, and bytes go in and come out. Input is untrusted:
-//! every limit is a field of [`Limits`].
+//! This crate has no socket, clock or thread. Time is an argument, and functions take and return bytes. Input is untrusted. Every
+//! limit is a field of [`Limits`].
 //!
 //! - [`App`], [`Limits`]: an application with its key, secret and limits.
 //! - [`channel`], [`socket_id`]: names of channels and connections.

@@ -4,26 +4,26 @@ use std::fmt;
 
 /// The id of a connection: its worker, the worker's process, and the socket in it.
 ///
-/// Signatures of subscriptions cover the id, so no two connections may share one. `life` is chosen at random when a
-/// worker starts, and `socket` is never reused by it. The id must also be unpredictable, otherwise a signature could be
-/// made before the connection exists: `secret` is chosen at random per connection.
+/// Signatures of subscriptions cover the id, so no two connections may have the same id. A worker chooses `life` at random when it
+/// starts, and never reuses a `socket`. The id must also be unpredictable, otherwise a signature could be made before the
+/// connection exists: `secret` is chosen at random per connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct SocketId {
     /// Random number of the worker's process.
     pub life: u64,
-    /// The socket in it.
+    /// Number of the socket in the worker's process.
     pub socket: u64,
-    /// The worker's index.
+    /// Index of the worker.
     pub worker: u16,
-    /// Random bits of the connection; the id has [`SECRET_BITS`] of them.
+    /// Random bits of the connection. There are [`SECRET_BITS`] of them.
     pub secret: u64,
 }
 
-/// Random bits of an id: the second integer has 128 bits, including those of the socket and the worker.
+/// Number of random bits in an id. The second integer of the id has 128 bits, which include these bits, the socket and the worker.
 pub const SECRET_BITS: u32 = 48;
 
 impl SocketId {
-    /// Parses an id in the format of [`SocketId`]. `None`: this server has not assigned it.
+    /// Parses an id in the format of [`SocketId`]. `None`: this server has not assigned the id.
     pub fn parse(text: &str) -> Option<SocketId> {
         let (life, rest) = text.split_once('.')?;
         let is_number = |text: &str| {

@@ -13,7 +13,7 @@ pub enum Kind {
     MemberRemoved,
     /// A client has sent an event to others.
     ClientEvent,
-    /// A subscriber of a cache channel found it empty.
+    /// A subscriber of a cache channel found the channel empty.
     CacheMiss,
     /// The number of a channel's subscriptions has changed.
     SubscriptionCount,
@@ -31,7 +31,7 @@ impl Kind {
         Kind::SubscriptionCount,
     ];
 
-    /// Returns its name in webhooks and settings.
+    /// Returns the name of the kind in webhooks and settings.
     pub fn name(self) -> &'static str {
         match self {
             Kind::ChannelOccupied => "channel_occupied",
@@ -48,13 +48,14 @@ impl Kind {
 /// A webhook of an application.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Webhook {
-    /// The URL of its POST requests, which the embedder parses.
+    /// URL of the POST requests. The embedder parses it.
     pub url: String,
-    /// Kinds of events it receives.
+    /// Kinds of events that the webhook receives.
     pub kinds: Vec<Kind>,
-    /// Maximum duration of one attempt including the connection, in milliseconds.
+    /// Maximum duration of one attempt in milliseconds, including the time to connect.
     pub timeout_ms: u64,
-    /// Time after which an unacknowledged event is dropped, in seconds; 0: after one attempt.
+    /// Time after which an unacknowledged event is dropped, in seconds. 0: the event is dropped
+    /// after one attempt.
     pub retry_s: u64,
     /// Maximum number of events that wait to be sent.
     pub queue_events_max: usize,
@@ -72,7 +73,7 @@ impl Webhook {
         }
     }
 
-    /// Returns true if it receives a kind.
+    /// Returns true if the webhook receives events of this kind.
     pub fn wants(&self, kind: Kind) -> bool {
         self.kinds.contains(&kind)
     }

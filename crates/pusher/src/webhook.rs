@@ -13,7 +13,7 @@ use crate::{App, auth};
 /// Time for which a channel has to be empty before it is reported, in milliseconds.
 pub const VACATED_DELAY_MS: u64 = 3_000;
 
-/// Maximum number of tracked channels; further ones have no occupancy events.
+/// Maximum number of tracked channels. Further channels have no occupancy events.
 const CHANNELS_MAX: usize = 1_000_000;
 
 /// A webhook event.
@@ -25,9 +25,9 @@ pub enum WebhookEvent {
     Vacated(String),
     /// A user (second) has joined a presence channel (first).
     MemberAdded(String, String),
-    /// A user (second) has left a presence channel (first).
+    /// A user (second field) has left a presence channel (first field).
     MemberRemoved(String, String),
-    /// A subscriber of a cache channel found it empty.
+    /// A subscriber of a cache channel found the channel empty.
     CacheMiss(String),
     /// A channel has this number of subscriptions.
     SubscriptionCount(String, u64),
@@ -35,11 +35,11 @@ pub enum WebhookEvent {
     ClientEvent {
         /// The channel.
         channel: String,
-        /// The event's name.
+        /// Name of the event.
         event: String,
         /// Its data.
         data: String,
-        /// The sending connection.
+        /// Socket id of the sending connection.
         socket_id: String,
         /// The sending user, in a presence channel.
         user_id: Option<String>,
@@ -47,7 +47,7 @@ pub enum WebhookEvent {
 }
 
 impl WebhookEvent {
-    /// Returns its kind.
+    /// Returns the kind of the event.
     pub fn kind(&self) -> Kind {
         match self {
             WebhookEvent::Occupied(_) => Kind::ChannelOccupied,
@@ -113,22 +113,22 @@ pub fn message<'a>(
 pub struct Occupancy {
     /// Channels reported as occupied.
     occupied: HashMap<String, Occupied>,
-    /// Empty ones, by the time since which they are empty.
+    /// Empty channels, ordered by the time since which they are empty.
     empty: VecDeque<(u64, String)>,
 }
 
 #[derive(Debug, PartialEq, Eq)]
 enum Occupied {
     Now,
-    /// The occupied event may not have been sent; the channel is empty since this time.
+    /// The occupied event may not have been sent. The channel is empty since this time.
     Doubtful(u64),
-    /// Without subscriptions since this time.
+    /// The channel has no subscriptions since this time.
     EmptySince(u64),
 }
 
 impl Occupancy {
-    /// Continues from a predecessor's state. These channels were reported as occupied (true: certainly), and their
-    /// present subscribers are unknown.
+    /// Continues from the state of an earlier process. The given channels were reported as occupied, certainly if the flag is true
+    /// and possibly if it is false. Their present subscribers are unknown.
     pub fn restore(channels: impl Iterator<Item = (String, bool)>, now_ms: u64) -> Occupancy {
         let channels: Vec<(String, bool)> = channels.take(CHANNELS_MAX).collect();
         let empty = channels
@@ -181,7 +181,7 @@ impl Occupancy {
             let Some((since_ms, channel)) = self.empty.pop_front() else {
                 break;
             };
-            // A client may have subscribed since, and left again later.
+            // A client may have subscribed since then, and may have left again.
             let (empty, doubtful) = (Occupied::EmptySince(since_ms), Occupied::Doubtful(since_ms));
             let state = self.occupied.get(&channel);
             if state == Some(&empty) || state == Some(&doubtful) {
@@ -192,7 +192,7 @@ impl Occupancy {
         vacated
     }
 
-    /// Returns the time at which [`Occupancy::vacated`] has an event; `None`: not before the next change.
+    /// Returns the time at which [`Occupancy::vacated`] has an event. `None`: it has no event before the next change.
     pub fn due_ms(&self) -> Option<u64> {
         self.empty
             .front()
@@ -290,7 +290,7 @@ mod tests {
     }
 
     proptest! {
-        /// Reported events alternate, and the last one agrees with the state.
+        /// The reported events of a channel alternate, and the last event agrees with the state.
         #[test]
         fn occupancy_events_alternate(steps in proptest::collection::vec((0u64..3, 0u64..2_000), 1..80)) {
             let mut occupancy = Occupancy::default();

@@ -7,7 +7,7 @@ pub use off::*;
 #[cfg(all(feature = "crash", not(loom)))]
 pub use on::*;
 
-/// Empty versions. Benchmarks, which are compiled with the feature as tests are, call these instead.
+/// Empty versions of the functions. Benchmarks call these, because they are compiled with the feature, as tests are.
 pub mod off {
     /// Called before every shared store.
     #[inline(always)]
@@ -54,7 +54,7 @@ mod on {
         Pause,
     }
 
-    /// Lets other processes run first; returns true to crash this one.
+    /// Lets other processes run first. Returns true if this process has to crash.
     pub type Hook = Box<dyn FnMut(Point) -> bool>;
 
     /// Sets or removes the simulation that controls this thread.
@@ -103,7 +103,7 @@ mod on {
         DEAD.get()
     }
 
-    /// Runs `body` and crashes it before its shared store number `at` (0 is the first). Returns `None` if it crashed.
+    /// Runs `body`, and crashes it before its shared store number `at`, counted from 0. Returns `None` if `body` crashed.
     pub fn run<T>(at: u64, body: impl FnOnce() -> T) -> Option<T> {
         LEFT.set(Some(at));
         DEAD.set(false);

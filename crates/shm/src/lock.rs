@@ -1,4 +1,4 @@
-//! The lock: a word that contains its owner's name, or 0.
+//! The lock: a word that contains the name of its owner, or 0.
 //!
 //! Because of the name, the lock survives a crash. Waiters that find a dead owner take the lock over by
 //! compare-and-swap: exactly one succeeds and repairs the structure.
@@ -33,8 +33,8 @@ impl Guard<'_> {
 
 /// Acquires the lock for `me`, a name that no other process has and that is not 0.
 ///
-/// `is_dead` needs system calls, so it is only called after a long wait. It must never return true for a process that
-/// may still run. The owner `departed` is dead.
+/// `is_dead` needs system calls, so it is only called after a long wait. It must never return true for a process that may still
+/// run. `departed` is the name of an owner that is known to be dead.
 ///
 /// # Errors
 /// The name of a living owner that has held the lock for more than 200 ms.

@@ -16,7 +16,7 @@ use crate::crash;
 #[cfg(loom)]
 pub type RandomState = std::hash::BuildHasherDefault<std::hash::DefaultHasher>;
 
-/// Time does not pass in a model, so waiting lets the other threads run.
+/// Time does not pass in a model. So waiting lets the other threads run.
 #[cfg(loom)]
 pub(crate) mod thread {
     pub(crate) use loom::thread::yield_now;

@@ -12,14 +12,14 @@ pub fn close(code: u16, reason: &str) -> String {
     format!("c{}", serde_json::json!([code, reason]))
 }
 
-/// Decodes a client's messages. `None`: not a list of texts.
+/// Decodes a client's messages. `None`: the text is not a list of texts.
 pub fn messages(json: &[u8]) -> Option<Vec<String>> {
     serde_json::from_slice(json).ok()
 }
 
 /// Encodes a frame as a script that calls a function.
 pub fn script(callback: &str, frame: &str) -> String {
-    // These two are line ends in JavaScript before ECMAScript 2019, but not in JSON.
+    // These two characters are line ends in JavaScript before ECMAScript 2019, but not in JSON.
     let argument = Value::from(frame)
         .to_string()
         .replace('\u{2028}', "\\u2028")

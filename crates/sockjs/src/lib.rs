@@ -1,6 +1,6 @@
 //! SockJS: paths, frames, and messages that wait for a client between its requests.
 //!
-//! This crate has no socket, clock or setting; time is an argument.
+//! This crate has no socket, clock or setting. Time is an argument.
 //!
 //! - [`place`]: parses a path below the prefix of SockJS.
 //! - [`frame`]: encodes frames and decodes clients' messages.

@@ -37,12 +37,12 @@ impl Transport {
         }
     }
 
-    /// Returns true if it sends messages.
+    /// Returns true if the transport sends messages to the server.
     pub fn is_send(self) -> bool {
         matches!(self, Self::Send | Self::ScriptSend)
     }
 
-    /// Returns true if it belongs to a script element.
+    /// Returns true if the transport belongs to a script element.
     pub fn is_script(self) -> bool {
         matches!(self, Self::ScriptPoll | Self::ScriptSend)
     }
@@ -57,7 +57,7 @@ pub enum Place<'a> {
     Page,
     /// A plain WebSocket.
     Socket,
-    /// A session, by the client's name for it.
+    /// A session, with the client's name for the session.
     Session(&'a [u8], Transport),
     /// Not a resource of SockJS.
     Nothing,

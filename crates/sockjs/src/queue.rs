@@ -1,25 +1,25 @@
 //! Messages that wait for a client without a pending request.
 //!
-//! A client polls, with one request per response, or has a streaming response. A stream receives pieces as fast as its
-//! client reads them, up to [`STREAM_UNITS_MAX`]: clients store the entire response, and start another one at that
-//! length. Nothing more is sent then, because the client would lose it. If the client does not start another one, the
-//! server ends the response.
+//! A client polls, with one request per response, or has a streaming response. A stream receives pieces as fast as its client reads
+//! them, up to [`STREAM_UNITS_MAX`]. Clients store the entire response, and start another stream at that length. Nothing more is
+//! sent then, because the client would lose it. If the client does not start another one, the server ends the response.
 
 use crate::frame;
 
-/// Maximum bytes of waiting messages. While more wait, nothing is read from the backend.
+/// Maximum size of waiting messages in bytes. While the size is larger, nothing is read from the backend.
 const QUEUE_BYTES_MAX: usize = 200_000;
 
-/// Memory per message in addition to its text; empty messages need memory too.
+/// Memory per message in addition to its text, in bytes. Without this part, empty messages would not be counted.
 const MESSAGE_BYTES: usize = size_of::<String>();
 
-/// Maximum length of a stream in UTF-16 units, which pages count. Beyond it, pusher-js requests another stream.
+/// Maximum length of a stream, in UTF-16 units, because pages count these. When a stream is longer, pusher-js requests another one.
 pub const STREAM_UNITS_MAX: usize = 256 * 1024;
 
 /// Heartbeat frame.
 const BEAT: &str = "h";
 
-/// Close frames for a second request while one is waiting, and for a request after the client has left.
+/// Close frames. The first is for a second request while another one is waiting, the second for a request after the client has
+/// left.
 const TWICE: (u16, &str) = (2010, "Another connection still open");
 const LEFT: (u16, &str) = (3000, "Client already closed connection");
 
@@ -31,22 +31,22 @@ const CLOSED: &str = "Connection closed";
 pub struct PendingRequest<R> {
     /// The engine's id of the request.
     pub handle: R,
-    /// The function that a script element calls; `None`: not a script element.
+    /// The function that a script element calls. `None`: the request is not from a script element.
     pub callback: Option<String>,
-    /// The page's host.
+    /// Host of the page.
     pub origin: Option<Vec<u8>>,
 }
 
 /// Action that a queue's timer requires.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Due<R> {
-    /// No action before this time.
+    /// No action is due before this time.
     At(u64),
     /// Send a heartbeat to the waiting request.
     Beat(PendingRequest<R>),
     /// Send a heartbeat to the stream.
     Pulse(Piece<R>),
-    /// End the stream: it is long, and its client has not started another one.
+    /// End the stream. It has reached its maximum length, and its client has not started another one.
     Finish(R),
     /// End the session: the client has not returned.
     Over,
@@ -59,7 +59,7 @@ pub struct Piece<R> {
     pub handle: R,
     /// The frame, including its line end.
     pub frame: String,
-    /// The stream ends after it.
+    /// True if the stream ends after this piece.
     pub is_last: bool,
 }
 
@@ -70,7 +70,7 @@ struct Stream<R> {
     units: usize,
     /// The client has received everything written.
     is_ready: bool,
-    /// A heartbeat was sent that the client will answer.
+    /// True if a heartbeat was sent that the client has not answered yet.
     owes_echo: bool,
 }
 
@@ -114,7 +114,7 @@ impl<R: Copy + Eq> Queue<R> {
         }
     }
 
-    /// Returns true if there is room for messages of the backend.
+    /// Returns true if there is room for messages from the backend.
     pub fn has_room(&self) -> bool {
         self.bytes < QUEUE_BYTES_MAX
     }
@@ -131,7 +131,7 @@ impl<R: Copy + Eq> Queue<R> {
         Some(asker)
     }
 
-    /// Handles a request for messages. Returns the response to send now, and its request.
+    /// Handles a request for messages. Returns the response to send now, and the request that it answers.
     pub fn ask(
         &mut self,
         now_ms: u64,
@@ -146,8 +146,8 @@ impl<R: Copy + Eq> Queue<R> {
         self.answer(now_ms)
     }
 
-    /// Starts a streaming response of which `units` are written; `owes_echo`: they are a heartbeat. Returns the stream
-    /// it replaces, which has to be ended because its client has abandoned it.
+    /// Starts a streaming response of which `units` are already written. `owes_echo` is true if these are a heartbeat. Returns the
+    /// stream that this one replaces. The caller has to end the replaced stream, because its client has abandoned it.
     pub fn begin_stream(
         &mut self,
         now_ms: u64,
@@ -195,7 +195,7 @@ impl<R: Copy + Eq> Queue<R> {
         self.write(now_ms, frame, is_last)
     }
 
-    /// Handles a client's ping, or its answer to a heartbeat. A ping is answered with a frame.
+    /// Handles a client's ping, or its answer to a heartbeat. Answers a ping with a frame.
     pub fn echo(&mut self, now_ms: u64) -> Option<Due<R>> {
         let Some(stream) = &mut self.stream else {
             // Polling clients do not answer heartbeats.
@@ -238,10 +238,10 @@ impl<R: Copy + Eq> Queue<R> {
         self.take_poll(now_ms).map(|asker| (asker, frame))
     }
 
-    /// Handles a client that left. Returns true if its request was waiting.
+    /// Handles the departure of a client. Returns true if a request of the client was waiting.
     pub fn leave(&mut self, now_ms: u64, handle: R) -> bool {
         if self.stream.take_if(|it| it.handle == handle).is_some() {
-            // It starts another one, or has left.
+            // The client is starting another stream, or has left.
             self.due_ms = now_ms.saturating_add(self.linger_ms);
             return false;
         }
@@ -269,7 +269,7 @@ impl<R: Copy + Eq> Queue<R> {
             self.due_ms = now_ms.saturating_add(self.heartbeat_ms);
             return match self.pulse(now_ms) {
                 Some(piece) => Due::Pulse(piece),
-                // The client does not read; its connection has its own timeout.
+                // The client does not read. The connection has its own timeout for that.
                 None => Due::At(self.due_ms),
             };
         }
@@ -279,7 +279,7 @@ impl<R: Copy + Eq> Queue<R> {
         }
     }
 
-    /// Returns a heartbeat for the stream, if it accepts one.
+    /// Returns a heartbeat for the stream, if the stream accepts one now.
     fn pulse(&mut self, now_ms: u64) -> Option<Piece<R>> {
         let stream = self.stream.as_mut()?;
         if !stream.is_ready || stream.units > STREAM_UNITS_MAX {

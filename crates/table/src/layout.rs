@@ -4,9 +4,9 @@ use crate::schema::{Schema, WORD_BYTES};
 
 /// Owner of the lock for chains and unused slots.
 pub(crate) const LOCK: usize = 0;
-/// Not 0 after an owner of the lock crashed, until the table is repaired.
+/// Not 0 from the time when an owner of the lock crashed until the table is repaired.
 pub(crate) const REPAIR: usize = 1;
-/// Number of the first slot in the list of unused ones, all of which were used before, plus one; 0 if it is empty.
+/// Number of the first slot in the list of unused slots, plus one. 0: the list is empty. All slots in the list were used before.
 pub(crate) const FREE: usize = 2;
 /// Number of the first slot that was never used.
 pub(crate) const FRESH: usize = 3;
@@ -20,7 +20,7 @@ const BUCKETS_AT: usize = 8;
 pub(crate) const ROW_LOCK: usize = 0;
 /// State of the row; see [`Meta`].
 pub(crate) const META: usize = 1;
-/// Number of the next slot in the chain or in the list of unused ones, plus one; 0 for the last slot.
+/// Number of the next slot in the chain or in the list of unused slots, plus one. 0: this is the last slot.
 pub(crate) const NEXT: usize = 2;
 /// Hash of the key.
 pub(crate) const HASH: usize = 3;
@@ -42,7 +42,7 @@ impl Layout {
         let key_words = (schema.key_bytes_max as usize).div_ceil(WORD_BYTES);
         let row_words = schema.bytes / WORD_BYTES;
         Layout {
-            // A model puts all rows into one chain.
+            // In a model, all rows are in one chain.
             buckets: if cfg!(loom) {
                 1
             } else {
@@ -54,7 +54,7 @@ impl Layout {
         }
     }
 
-    /// Returns the total number of words. It cannot overflow: at most 2^24 rows of twice 2^23 words.
+    /// Returns the total number of words. The result cannot overflow, because there are at most 2^24 rows of twice 2^23 words.
     pub(crate) fn words(&self, rows: u32) -> usize {
         BUCKETS_AT + self.buckets + rows as usize * self.slot_words
     }
@@ -97,7 +97,7 @@ impl Meta {
         usize::from(self.0 & Self::COPY != 0)
     }
 
-    /// Returns true if both states belong to the row of one insertion.
+    /// Returns true if both states belong to the same insertion of a row.
     pub(crate) fn is_same_row(self, other: Meta) -> bool {
         self.is_live() && other.is_live() && (self.0 ^ other.0) & Self::LIFE == 0
     }
@@ -107,7 +107,7 @@ impl Meta {
         self.0 & Self::LIFE | version
     }
 
-    /// Returns the state after a change: the other copy becomes the row.
+    /// Returns the state after a change, in which the other copy is the current one.
     pub(crate) fn changed(self) -> Meta {
         Meta(self.next_version() ^ Self::COPY)
     }
@@ -116,7 +116,7 @@ impl Meta {
         Meta(self.next_version() & !Self::LIVE)
     }
 
-    /// Returns the state of a new row, in the same copy.
+    /// Returns the state of a new row in the same copy.
     pub(crate) fn inserted(self) -> Meta {
         Meta((self.next_version() | Self::LIVE).wrapping_add(Self::LIFE_ONE))
     }

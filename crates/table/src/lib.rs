@@ -1,6 +1,6 @@
 //! Tables in shared memory: rows of fixed columns by key, for all processes of a server.
 //!
-//! The entry point is [`Table`]. Its memory is created before the processes are forked; each process has a separate
+//! The entry point is [`Table`]. The memory of a table is created before the processes are forked. Each process has a separate
 //! handle.
 //!
 //! # Decisions and their price

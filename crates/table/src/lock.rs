@@ -7,9 +7,9 @@ use crate::TableError;
 /// The process that uses a handle, and a test whether another process may be running.
 #[derive(Clone, Copy, Debug)]
 pub struct Process {
-    /// Name of the process in a lock. Its low half is the process ID; it is never 0 and never reused.
+    /// Name of the process in a lock. The low half is the process ID. A name is never 0 and is never reused.
     pub identity: u64,
-    /// Returns true if the process with this name may be running. Must never return false for a running process.
+    /// Returns true if the process with this name may be running. This function must never return false for a running process.
     pub is_running: fn(identity: u64) -> bool,
 }
 

@@ -8,7 +8,7 @@ use crate::TableError;
 pub const ROWS_MAX: u32 = 1 << 24;
 /// Maximum number of columns of a table.
 pub const COLUMNS_MAX: usize = 256;
-/// Maximum length of a column's name in bytes. Only callers use names; this crate numbers columns.
+/// Maximum length of a column's name in bytes. Only callers use names, because this crate refers to columns by number.
 pub const COLUMN_NAME_BYTES_MAX: usize = 64;
 /// Maximum length of a key in bytes.
 pub const KEY_BYTES_MAX: u32 = 1024;
@@ -33,7 +33,7 @@ pub enum Kind {
 pub struct Column {
     /// Type.
     pub kind: Kind,
-    /// Maximum length of a string in bytes; ignored for other types.
+    /// Maximum length of a string in bytes. Other types ignore it.
     pub bytes_max: u32,
 }
 
@@ -69,7 +69,7 @@ pub enum SchemaError {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place {
     pub(crate) column: Column,
-    /// First byte, a multiple of the word size. A string starts with a word that contains its length.
+    /// Offset of the first byte, a multiple of the word size. A string starts with a word that contains the length of the string.
     pub(crate) at: usize,
 }
 
@@ -134,7 +134,7 @@ pub struct Row<'a> {
 }
 
 impl<'a> Row<'a> {
-    /// Returns the value of a column; `None` if there is no such column.
+    /// Returns the value of a column. Returns `None` if there is no such column.
     #[must_use]
     pub fn value(&self, column: usize) -> Option<Value<'a>> {
         let place = self.places.get(column)?;
@@ -147,7 +147,7 @@ impl<'a> Row<'a> {
     }
 }
 
-/// New values for some columns of a row; all other columns keep theirs.
+/// New values for some columns of a row. All other columns keep their values.
 #[derive(Clone, Debug)]
 pub struct Change {
     places: Vec<Place>,

@@ -12,8 +12,7 @@ pub(crate) struct Slot<'a> {
 }
 
 impl Slot<'_> {
-    /// Returns the row's state. Content read afterwards belongs to this state if [`Slot::meta_after`] then returns the
-    /// same one.
+    /// Returns the row's state. Content read afterwards belongs to this state if [`Slot::meta_after`] then returns the same state.
     pub(crate) fn meta(&self) -> Meta {
         Meta(self.words[META].load(Ordering::Acquire))
     }

@@ -1,5 +1,4 @@
-//! The table: looks rows up without a lock, changes them under the row's lock, adds and deletes them under the table's
-//! lock.
+//! The table. It looks rows up without a lock, changes them under the row's lock, and adds and deletes them under the table's lock.
 
 use std::hash::BuildHasher;
 use std::ops::Deref;
@@ -11,7 +10,7 @@ use crate::schema::{Change, Row, Schema, Value, put_value};
 use crate::store::{Slot, blank};
 use fermata_shm::{AtomicU64, Guard, Ordering, RandomState, put};
 
-/// Attempts of a reader whose row or chain changes concurrently, before it acquires the locks.
+/// Maximum number of attempts of a reader whose row or chain changes concurrently. After these, the reader acquires the locks.
 const TRIES_MAX: u32 = if cfg!(loom) { 2 } else { 100 };
 
 /// One process's handle of a table. `M` is the memory that all processes share.
@@ -27,7 +26,8 @@ struct Shared<M> {
     memory: M,
     schema: Schema,
     layout: Layout,
-    /// Keyed, so that no client can choose keys that fall into one chain. Forked processes have the same key.
+    /// The hasher has a key, so that no client can choose row keys that fall into one chain. Forked processes have the same hasher
+    /// key.
     hasher: RandomState,
     process: Process,
 }
@@ -44,7 +44,7 @@ enum Walk {
 struct Found {
     slot: u32,
     meta: Meta,
-    /// Index of the word that refers to the slot: its bucket, or `NEXT` of the previous slot.
+    /// Index of the word that refers to the slot. This word is the bucket, or `NEXT` of the previous slot.
     link: usize,
 }
 
@@ -58,7 +58,7 @@ impl<M: Deref<Target = [AtomicU64]>> Table<M> {
     /// Creates a table without rows. Other processes get their handles by forking.
     ///
     /// # Panics
-    /// Panics if the length of `memory` is not [`Table::words`], or a word is not zero.
+    /// Panics if the length of `memory` is not [`Table::words`], or if a word is not zero.
     #[must_use]
     pub fn new(memory: M, schema: Schema, process: Process) -> Table<M> {
         let layout = Layout::new(&schema);
@@ -144,7 +144,7 @@ impl<M: Deref<Target = [AtomicU64]>> Table<M> {
         Ok(sum)
     }
 
-    /// Deletes a row. Returns false if it does not exist.
+    /// Deletes a row. Returns false if the row does not exist.
     ///
     /// # Errors
     /// The key is too long, or a lock cannot be acquired.
@@ -165,7 +165,7 @@ impl<M: Deref<Target = [AtomicU64]>> Table<M> {
         Ok(())
     }
 
-    /// Copies a row. Returns `None` if it does not exist.
+    /// Copies a row. Returns `None` if the row does not exist.
     ///
     /// # Errors
     /// The key is too long; or the row changed continuously and a lock cannot be acquired.
@@ -174,8 +174,9 @@ impl<M: Deref<Target = [AtomicU64]>> Table<M> {
         Ok(is_there.then(|| self.row()))
     }
 
-    /// Copies the first row at or after `place` and returns the place after it; `None` at the end. Start with 0. A row
-    /// that keeps its slot is returned once; one that is deleted and set again concurrently once, twice or never.
+    /// Copies the first row at or after `place` and returns the place after that row. Returns `None` at the end. Start with 0. A
+    /// row that keeps its slot is returned once. A row that is deleted and set again concurrently may be returned once, twice or
+    /// never.
     ///
     /// # Errors
     /// A row changed continuously and its lock cannot be acquired.
@@ -250,7 +251,7 @@ impl<M: Deref<Target = [AtomicU64]>> Shared<M> {
         Ok(self.hasher.hash_one(key))
     }
 
-    /// Returns the slot that a link refers to; `None` at the end of a chain.
+    /// Returns the slot to which a link refers. Returns `None` at the end of a chain.
     fn linked(&self, link: usize) -> Result<Option<u32>, TableError> {
         match self.memory[link].load(Ordering::Acquire) {
             0 => Ok(None),
@@ -259,8 +260,8 @@ impl<M: Deref<Target = [AtomicU64]>> Shared<M> {
         }
     }
 
-    /// Follows the chain of a key. Chains contain only live slots. If a slot leaves the chain before its link is read,
-    /// the walk reports `Lost`; a row that exists all the time is therefore always found.
+    /// Follows the chain of a key. Chains contain only live slots. If a slot leaves the chain before its link is read, the walk
+    /// reports `Lost`. A row that exists all the time is therefore always found.
     fn walk(&self, hash: u64, key: &[u8]) -> Result<Walk, TableError> {
         let bucket = self.layout.bucket_of(hash);
         let mut link = bucket;
@@ -348,8 +349,8 @@ impl<M: Deref<Target = [AtomicU64]>> Shared<M> {
             }
             let slot = self.slot(number);
             if slot.meta().is_live() {
-                // Its insertion or deletion was incomplete. Lock it first, because a process that found it may be about
-                // to change it.
+                // The insertion or deletion of this row was incomplete. Lock the row first, because a process that found it may be
+                // about to change it.
                 let _row = self.lock_row(number)?;
                 slot.set_meta(slot.meta().deleted());
             }
@@ -367,7 +368,7 @@ impl<M: Deref<Target = [AtomicU64]>> Shared<M> {
         put(&slot.words[NEXT], next, Ordering::Relaxed);
     }
 
-    /// Changes or adds a row. `change` receives the current or an empty row; if it fails, nothing changes.
+    /// Changes or adds a row. `change` receives the current row, or an empty row. If `change` fails, nothing changes.
     fn write(
         &self,
         key: &[u8],
@@ -397,7 +398,7 @@ impl<M: Deref<Target = [AtomicU64]>> Shared<M> {
         self.insert(hash, key, row, change)
     }
 
-    /// Changes a row; requires its lock.
+    /// Changes a row. The caller must hold the row's lock.
     fn change(
         &self,
         number: u32,
@@ -435,7 +436,7 @@ impl<M: Deref<Target = [AtomicU64]>> Shared<M> {
         slot.store_row(meta.copy(), &self.schema.places, row);
         let first = bucket.load(Ordering::Relaxed);
         put(&slot.words[NEXT], first, Ordering::Relaxed);
-        // Mark the slot live before linking it, so that no reader waits for it.
+        // Mark the slot as live before linking it, so that no reader waits for it.
         slot.set_meta(meta.inserted());
         put(bucket, u64::from(number) + 1, Ordering::Release);
         self.count(1);
@@ -466,7 +467,7 @@ impl<M: Deref<Target = [AtomicU64]>> Shared<M> {
         let _row = self.lock_row(found.slot)?;
         let slot = self.slot(found.slot);
         let next = slot.words[NEXT].load(Ordering::Relaxed);
-        // Unlink first, so that no reader waits for a dead slot to leave the chain.
+        // Unlink the slot first, so that no reader waits for a dead slot to leave the chain.
         put(&self.memory[found.link], next, Ordering::Release);
         slot.set_meta(slot.meta().deleted());
         self.put_free(found.slot, self.memory[FREE].load(Ordering::Relaxed));
@@ -528,7 +529,7 @@ impl<M: Deref<Target = [AtomicU64]>> Shared<M> {
         Ok(true)
     }
 
-    /// Copies the content of a slot; returns false if it holds no row.
+    /// Copies the content of a slot. Returns false if the slot holds no row.
     fn read_slot(
         &self,
         number: u32,
@@ -545,7 +546,7 @@ impl<M: Deref<Target = [AtomicU64]>> Shared<M> {
             slot.load_row(meta.copy(), &self.schema.places, row);
             if slot.meta_after() == meta {
                 match self.walk(slot.hash(), key)? {
-                    // A row exists only once it is in its chain: the process that adds it may crash before.
+                    // A row exists only when it is in its chain. The process that adds the row may crash before that.
                     Walk::Found(found) => return Ok(found.slot == number),
                     Walk::Missing => return Ok(false),
                     Walk::Lost => {}

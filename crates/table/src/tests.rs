@@ -1,4 +1,4 @@
-//! Comparisons with a map, and crashes of a process before each single store.
+//! Compares tables with a map, and crashes a process before each single store.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -198,7 +198,7 @@ const WORKS: [Work; 4] = [
             .add(b"worked on", 0, Value::Int(1))
             .expect("no lock is held");
     },
-    // Its slot held another row before.
+    // The slot of this row held another row before.
     |table| {
         table.delete(b"other").expect("no lock is held");
         set(table, b"second", &[(1, Value::String(b"text"))]).expect("room");

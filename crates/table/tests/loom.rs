@@ -1,8 +1,7 @@
 //! The table's atomics in every order that the memory model allows, with all rows in one chain.
 //!
-//! `make test-loom` runs the tests. Executions have at most `PREEMPTIONS` forced switches between threads, which
-//! suffices for nearly all errors; the environment variable `LOOM_MAX_PREEMPTIONS` overrides the limit. A failure
-//! prints how to repeat it.
+//! `make test-loom` runs the tests. Executions have at most `PREEMPTIONS` forced switches between threads, which suffices to find
+//! nearly all errors. The environment variable `LOOM_MAX_PREEMPTIONS` overrides the limit. A failure prints how to repeat it.
 
 #![cfg(loom)]
 
@@ -41,7 +40,7 @@ fn set(table: &mut Rows, key: &[u8], number: i64) {
     table.set(key, &change).expect("room");
 }
 
-/// Returns the number in a row, both of whose columns must come from one change.
+/// Returns the number in a row. Both columns of the row must come from the same change.
 fn get(table: &mut Rows, key: &[u8]) -> Option<i64> {
     let row = table.get(key).expect("the lock becomes free")?;
     assert_eq!(row.value(0), row.value(1), "a torn row");
@@ -58,7 +57,7 @@ fn model(body: impl Fn() + Sync + Send + 'static) {
     builder.check(body);
 }
 
-/// Two changes during a read; the second one writes into the copy that is being read.
+/// Two changes happen during a read. The second one writes into the copy that is being read.
 #[test]
 fn a_row_is_never_torn() {
     model(|| {
@@ -111,7 +110,7 @@ fn a_reused_slot_is_not_mistaken() {
     });
 }
 
-/// Two processes add to a row that does not exist: the result is one row with both sums.
+/// Two processes add to a row that does not exist. The result is one row with both sums.
 #[test]
 fn no_sum_is_lost() {
     model(|| {

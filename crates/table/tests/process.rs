@@ -1,5 +1,5 @@
-//! Processes that are killed while they write. Runs without the standard test harness, whose threads must not exist
-//! when a process forks.
+//! Tests with processes that are killed while they write. The tests run without the standard test harness, because its threads must
+//! not exist when a process forks.
 
 use std::time::{Duration, Instant};
 
@@ -11,7 +11,7 @@ const SIGKILL: i32 = 9;
 const WRITERS: usize = 3;
 const KILLS: u32 = 300;
 const ROWS: u32 = 40;
-/// More keys than rows, so that writers also find the table full.
+/// Number of keys. It is larger than the number of rows, so that writers also find the table full.
 const KEYS: u64 = 60;
 const TEXT_BYTES: u32 = 600;
 
@@ -42,7 +42,7 @@ fn identities_are_never_reused() {
         Fork::Parent(pid) => pid,
         Fork::Child => process::exit_now(0),
     };
-    // The process may be running at first, then it is a zombie, and finally it is gone.
+    // The process may be running at first, becomes a zombie, and finally does not exist.
     let name = loop {
         let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).expect("not reaped");
         if stat.contains(") Z ") {
@@ -80,7 +80,7 @@ fn table() -> Rows {
     Table::new(memory, schema, this_process())
 }
 
-/// Each row has one number in all columns; the text repeats one byte as often as the number says.
+/// Sets a row to one number in all columns. The text repeats one byte as often as the number says.
 fn put(change: &mut Change, number: u64) {
     let len = number as usize % TEXT_BYTES as usize;
     let text = vec![number as u8; len];
@@ -168,7 +168,7 @@ fn killed_writers_never_block_others_or_tear_rows() {
         let number = kill as usize % WRITERS;
         process::kill(writers[number], SIGKILL).expect("it runs");
         write(&mut table, &mut change, random(&mut state));
-        // A zombie counts as dead.
+        // A zombie counts as a dead process.
         let exit = loop {
             if let Some(exit) = process::reap_pid(writers[number]) {
                 break exit;

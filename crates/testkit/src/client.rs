@@ -60,7 +60,7 @@ pub struct Target {
     pub address: SocketAddr,
     /// Local address to connect from, for limits per address; any of 127.0.0.0/8.
     pub source: Option<Ipv4Addr>,
-    /// Size of the receive buffer; with a small one the server sees a slow reader early.
+    /// Size of the receive buffer. With a small buffer, the server soon sees a slow reader.
     pub receive_bytes: Option<usize>,
 }
 
@@ -74,7 +74,7 @@ impl Target {
             SocketAddr::V4(address) if self.source.is_some() || self.receive_bytes.is_some() => {
                 let socket = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None)?;
                 if let Some(bytes) = self.receive_bytes {
-                    // Set before connecting, because the window in the handshake depends on it.
+                    // Set the size before connecting, because the window in the handshake depends on it.
                     sockopt::set_socket_recv_buffer_size(&socket, bytes)?;
                 }
                 if let Some(source) = self.source {
@@ -138,7 +138,7 @@ impl Connection {
     /// Sends all bytes.
     ///
     /// # Panics
-    /// Panics if they cannot be sent.
+    /// Panics if the bytes cannot be sent.
     #[track_caller]
     pub fn send(&mut self, bytes: impl AsRef<[u8]>) {
         self.try_send(bytes)
@@ -331,7 +331,7 @@ impl Connection {
 
     /// Waits at most `patience` for bytes and appends them to the inbox.
     pub(crate) fn receive(&mut self, patience: Duration) -> Received {
-        // A timeout of zero would disable it.
+        // Use at least 1 ms, because a timeout of zero would disable the timeout.
         let patience = patience.max(Duration::from_millis(1));
         self.stream
             .set_read_timeout(Some(patience))
@@ -377,7 +377,8 @@ impl Connection {
         }
     }
 
-    /// Returns the status of the next response without consuming it; an event stream has no end to wait for.
+    /// Returns the status of the next response without consuming the response. This is for event streams, which have no end to wait
+    /// for.
     ///
     /// # Panics
     /// Panics if the connection ends or the deadline passes first, or if the bytes are no response.
@@ -390,7 +391,7 @@ impl Connection {
         status.unwrap_or_else(|| panic!("{:?}", String::from_utf8_lossy(&self.inbox)))
     }
 
-    /// Reads to the end of the connection. Returns `None` as the end if it is still open at the deadline.
+    /// Reads to the end of the connection. Returns `None` as the end if the connection is still open at the deadline.
     pub fn read_to_end(&mut self) -> (Vec<u8>, Option<End>) {
         let end = Instant::now() + deadline();
         loop {
@@ -441,7 +442,7 @@ impl Connection {
 
 /// Result of [`Connection::receive`].
 pub(crate) enum Received {
-    /// At least one byte arrived, or the read was interrupted: check again.
+    /// At least one byte arrived, or the read was interrupted. The caller has to check again.
     Bytes,
     /// The connection ended.
     Ended(End),
@@ -455,7 +456,7 @@ mod tests {
 
     use super::*;
 
-    /// A peer that accepts once, waits for `request` and sends `answer`.
+    /// Starts a peer that accepts one connection, waits for `request` and sends `answer`.
     fn peer(request: &'static [u8], answer: &'static [u8]) -> SocketAddr {
         let listener = TcpListener::bind(("127.0.0.1", 0)).expect("loopback has free ports");
         let address = listener.local_addr().expect("it is bound");

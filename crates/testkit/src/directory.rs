@@ -1,4 +1,4 @@
-//! Temporary directories of tests, removed with their owner.
+//! Temporary directories of tests. They are removed when the value is dropped.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,8 +13,8 @@ pub struct Directory {
 }
 
 impl Directory {
-    /// Creates an empty directory. Process id and counter make the name unique among running tests; a leftover of a
-    /// killed run with the same name is replaced.
+    /// Creates an empty directory. Process id and counter make the name unique among running tests. A directory with the same name,
+    /// left by a killed run, is replaced.
     pub fn new() -> Directory {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
@@ -30,7 +30,7 @@ impl Directory {
         &self.path
     }
 
-    /// Returns the path of `name` inside, whether it exists or not.
+    /// Returns the path of `name` in the directory, whether it exists or not.
     pub fn join(&self, name: &str) -> PathBuf {
         self.path.join(name)
     }
@@ -42,7 +42,7 @@ impl Directory {
         copy
     }
 
-    /// Writes a file inside, creates its parent directories, and returns its path.
+    /// Writes a file in the directory, creates its parent directories, and returns its path.
     pub fn write(&self, name: &str, content: impl AsRef<[u8]>) -> PathBuf {
         let path = self.path.join(name);
         if let Some(parent) = path.parent() {

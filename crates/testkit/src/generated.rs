@@ -8,7 +8,7 @@ const UPDATE: &str = "UPDATE_GENERATED";
 /// Compares a committed page with its rendering, or rewrites it for `make generate`.
 ///
 /// # Panics
-/// Panics if they differ, or if the page cannot be written.
+/// Panics if the two differ, or if the page cannot be written.
 pub fn generated(page: impl AsRef<Path>, rendered: &str) {
     let page = page.as_ref();
     if std::env::var_os(UPDATE).is_some() {

@@ -1,4 +1,4 @@
-//! The server's log while it is written, and waiting for a line.
+//! The server's log. Tests read it while it is written, and wait for lines.
 
 use std::io::{BufRead, BufReader, Read};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};

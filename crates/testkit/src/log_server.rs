@@ -1,4 +1,4 @@
-//! Server of the cluster log, NATS or Redis.
+//! Server of the cluster log: NATS or Redis.
 
 use crate::{Directory, Nats, Redis, ask_nats};
 
@@ -53,7 +53,7 @@ impl LogServer {
         }
     }
 
-    /// Returns a copy of its files.
+    /// Returns a copy of the server's files.
     pub fn save(&self) -> Directory {
         match self {
             LogServer::Nats(it) => it.save(),
@@ -61,7 +61,8 @@ impl LogServer {
         }
     }
 
-    /// Kills the server and restarts it with the data of an earlier copy: it loses what it acknowledged since.
+    /// Kills the server and restarts it with the data of an earlier copy. The server loses everything that it has acknowledged
+    /// since the copy.
     pub fn roll_back(&mut self, to: &Directory) {
         match self {
             LogServer::Nats(it) => it.roll_back(to),
@@ -93,7 +94,7 @@ impl LogServer {
         }
     }
 
-    /// Stops the server until [`LogServer::resume`]; its connections stay open.
+    /// Stops the server until [`LogServer::resume`]. Its connections stay open.
     pub fn pause(&self) {
         match self {
             LogServer::Nats(it) => it.pause(),
@@ -110,7 +111,7 @@ impl LogServer {
     }
 }
 
-/// Generates a test per kind of log from functions that take a [`LogServer`].
+/// Generates one test per kind of log server from each function that takes a [`LogServer`].
 #[macro_export]
 macro_rules! over_each_log {
     ($($name:ident),+ $(,)?) => {$(

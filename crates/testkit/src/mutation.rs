@@ -6,7 +6,7 @@ use crate::Random;
 
 /// Number of inputs per target.
 const RUNS: usize = 10_000;
-/// Maximum length of an input; repeated mutations are truncated to it.
+/// Maximum length of an input in bytes. Repeated mutations are truncated to it.
 const INPUT_BYTES_MAX: usize = 2000;
 
 /// Runs `body` on the seeds and on mutations of them, into which `pieces` are inserted. Prints the input of a

@@ -16,7 +16,7 @@ pub struct Nats {
 }
 
 impl Nats {
-    /// Returns true if nats-server is installed; otherwise reports the skipped test.
+    /// Returns true if nats-server is installed. Otherwise reports that the test is skipped.
     pub fn is_there() -> bool {
         let is_there = works("nats-server", &["--version"]);
         if !is_there {
@@ -56,7 +56,7 @@ impl Nats {
         });
     }
 
-    /// Returns a copy of its files, made while the server is paused.
+    /// Returns a copy of the server's files, made while the server is paused.
     pub fn save(&self) -> Directory {
         self.pause();
         let copy = self.directory.copy();
@@ -97,7 +97,7 @@ impl Nats {
         })
     }
 
-    /// Stops the server until [`Nats::resume`]; its connections stay open.
+    /// Stops the server until [`Nats::resume`]. Its connections stay open.
     pub fn pause(&self) {
         self.signal(Signal::Stop);
     }

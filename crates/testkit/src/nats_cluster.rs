@@ -86,7 +86,7 @@ impl NatsCluster {
         })
     }
 
-    /// Isolates a server from the others, while clients still reach it. Connections stay open, as with packet loss.
+    /// Isolates a server from the other servers, while clients still reach it. Connections stay open, as with packet loss.
     pub fn isolate(&self, at: usize) {
         self.routes_of(at).for_each(Relay::hold);
     }
@@ -124,7 +124,7 @@ impl NatsCluster {
         self.begin(at);
     }
 
-    /// Stops a server until [`NatsCluster::resume`]; its connections stay open.
+    /// Stops a server until [`NatsCluster::resume`]. Its connections stay open.
     pub fn pause(&self, at: usize) {
         self.signal(at, Signal::Stop);
     }

@@ -42,7 +42,7 @@ pub struct Php {
 /// Result of a script.
 #[derive(Debug)]
 pub struct ScriptOutput {
-    /// Exit code; `None` if a signal killed the process.
+    /// Exit code. `None` if a signal killed the process.
     pub code: Option<i32>,
     /// Standard output.
     pub stdout: String,

@@ -12,7 +12,7 @@ use rustix::fs::{FlockOperation, flock};
 const COUNT: u16 = 12_000;
 /// Default start of the kernel's range for clients.
 const FIRST_OF_KERNEL: u16 = 32_768;
-/// Lowest port used; lower ones belong to services of the machine.
+/// Lowest port that tests use. Lower ports belong to services of the machine.
 const FIRST: u16 = 10_000;
 
 /// Lock files of this process. A port is reserved until the process exits, which releases the locks.

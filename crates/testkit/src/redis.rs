@@ -18,7 +18,7 @@ pub struct Redis {
 }
 
 impl Redis {
-    /// Returns true if redis-server is installed; otherwise reports the skipped test.
+    /// Returns true if redis-server is installed. Otherwise reports that the test is skipped.
     pub fn is_there() -> bool {
         let is_there = works("redis-server", &["--version"]);
         if !is_there {
@@ -64,7 +64,7 @@ impl Redis {
         });
     }
 
-    /// Returns a copy of its files, made while the server is paused.
+    /// Returns a copy of the server's files, made while the server is paused.
     pub fn save(&self) -> Directory {
         self.pause();
         let copy = self.directory.copy();
@@ -86,7 +86,7 @@ impl Redis {
         self.restart();
     }
 
-    /// Stops the server until [`Redis::resume`]; its connections stay open.
+    /// Stops the server until [`Redis::resume`]. Its connections stay open.
     pub fn pause(&self) {
         self.signal(Signal::Stop);
     }
@@ -116,7 +116,7 @@ impl Redis {
 
     /// Sends a command in one line and returns the start of the reply.
     pub fn ask(&self, command: &str) -> String {
-        // Sentinel closes the connections of a server when it changes the role.
+        // Repeat the command, because Sentinel closes the connections of a server when it changes the server's role.
         wait_until("redis-server answers", || ask(self.port, command))
     }
 
@@ -149,12 +149,12 @@ impl Redis {
     }
 }
 
-/// A Sentinel that monitors one server and promotes its replica after a failure; killed when dropped.
+/// A Sentinel that monitors one server and promotes the server's replica after a failure. Dropping it kills the process.
 pub struct Sentinel {
     child: Option<Child>,
     port: u16,
     password: Option<&'static str>,
-    /// Directory of its configuration, which it rewrites.
+    /// Directory of the configuration file, which Sentinel rewrites.
     directory: Directory,
 }
 
@@ -178,7 +178,7 @@ impl Sentinel {
         sentinel
     }
 
-    /// Starts three Sentinels for one server; two must agree on a failure.
+    /// Starts three Sentinels for one server. Two of them must agree on a failure.
     pub fn watch_by_three(main: &Redis) -> [Sentinel; 3] {
         let three = [(); 3].map(|()| Sentinel::begin(main.port(), 2, None));
         for sentinel in &three {

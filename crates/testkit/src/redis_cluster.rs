@@ -4,7 +4,7 @@ use std::process::{Command, Stdio};
 
 use crate::{Redis, wait_until};
 
-/// A server that does not reply for one second is replaced.
+/// Options of the servers. A server that does not reply for one second is replaced.
 const OPTIONS: &[&str] = &["--cluster-enabled", "yes", "--cluster-node-timeout", "1000"];
 const SERVERS: usize = 6;
 
@@ -50,7 +50,7 @@ impl RedisCluster {
         &self.servers
     }
 
-    /// Returns the index of the master that stores a key; `None` if no master does.
+    /// Returns the index of the master that stores a key. Returns `None` if no master stores it.
     pub fn owner(&self, key: &str) -> Option<usize> {
         let has_key =
             |it: &Redis| it.is_running() && it.ask(&format!("EXISTS {key}")).starts_with(':');

@@ -1,6 +1,5 @@
-//! Relay between a server and its log, or between log servers, that simulates network failures. It closes
-//! connections, or keeps them open without forwarding bytes (half-open: neither side notices that the other is
-//! unreachable).
+//! Relay between a server and its log, or between log servers, that simulates network failures. It closes connections, or keeps
+//! them open without forwarding bytes (half-open connections, on which neither side notices that the other is unreachable).
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -10,12 +9,12 @@ use std::time::Duration;
 
 use crate::{Builder, LogServer};
 
-/// Maximum number of connections; further ones are closed immediately.
+/// Maximum number of connections. Further connections are closed immediately.
 const CONNECTIONS_MAX: usize = 32;
 /// Buffer size per direction. Further bytes wait in the kernel while the relay holds.
 const PIECE_BYTES: usize = 16 << 10;
 
-/// Treatment of bytes.
+/// How the relay treats bytes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Way {
     /// Forwards bytes after this delay.
@@ -59,7 +58,7 @@ impl Relay {
         Relay::to(scheme, log.port())
     }
 
-    /// Starts a relay to a port of 127.0.0.1, which needs no listener yet.
+    /// Starts a relay to a port of 127.0.0.1. The port needs no listener yet.
     pub fn to(scheme: &'static str, port: u16) -> Relay {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
         let address = listener.local_addr().expect("it is bound");
@@ -173,7 +172,7 @@ fn accept(listener: &TcpListener, port: u16, shared: &Arc<Shared>) {
             let shared = shared.clone();
             thread::spawn(move || {
                 pass(from, to, is_answer, &shared);
-                // The log closes its direction after the server has closed its own.
+                // The log closes its direction of the connection after the server has closed the other one.
                 if !is_answer {
                     lock(&shared).connections.retain(|it| it.0 != number);
                 }
@@ -191,7 +190,7 @@ fn pass(mut from: TcpStream, mut to: TcpStream, is_answer: bool, shared: &Shared
             Ok(len) => len,
             Err(_) => 0,
         };
-        // The end of a connection is held too.
+        // While bytes are held, the end of a connection is held too.
         let Some(delay) = wait_open(is_answer, shared) else {
             let _ = (from.shutdown(Shutdown::Both), to.shutdown(Shutdown::Both));
             return;
@@ -205,7 +204,7 @@ fn pass(mut from: TcpStream, mut to: TcpStream, is_answer: bool, shared: &Shared
     let _ = (from.shutdown(Shutdown::Read), to.shutdown(Shutdown::Write));
 }
 
-/// Waits until bytes may be forwarded and returns their delay; `None` if the connection must be closed.
+/// Waits until bytes may be forwarded, and returns their delay. Returns `None` if the connection must be closed.
 fn wait_open(is_answer: bool, shared: &Shared) -> Option<Duration> {
     let mut state = lock(shared);
     loop {

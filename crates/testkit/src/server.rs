@@ -237,7 +237,7 @@ impl Server {
             .collect()
     }
 
-    /// Waits until worker `number` runs in a process other than `old_pid`, and returns its id.
+    /// Waits until worker `number` runs in a process other than `old_pid`, and returns the id of that process.
     ///
     /// # Panics
     /// Panics with the log at the deadline.
@@ -294,9 +294,9 @@ impl Server {
         Connection::open(self.address)
     }
 
-    /// Opens connections until worker process `pid` handles one, which two requests for `/pid` verify: after its
-    /// first response a connection may move to a worker with fewer connections, then it stays. The other connections
-    /// stay open until then; otherwise that worker would always have more.
+    /// Opens connections until worker process `pid` handles one, which two requests for `/pid` verify. After its first response a
+    /// connection may move to a worker with fewer connections. It then stays there. The other connections stay open until then,
+    /// because otherwise that worker would always have more connections than others.
     ///
     /// # Panics
     /// Panics if the kernel assigns no connection to that worker.
@@ -322,7 +322,7 @@ impl Drop for Server {
         let workers = self.worker_pids();
         kill_group(self.pid);
         let _ = self.child.wait();
-        // Sockets and files of the workers are free only after they exit; the next server needs them.
+        // The sockets and files of the workers are free only after the workers exit. The next server needs them.
         let end = Instant::now() + END_DEADLINE;
         while workers.values().any(|pid| is_running(*pid)) && Instant::now() < end {
             thread::sleep(Duration::from_millis(1));

@@ -15,9 +15,9 @@ const RECONNECT: Duration = Duration::from_millis(10);
 /// An event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Event {
-    /// Id of this event; an event without one does not change the browser's last id.
+    /// Id of this event. An event without an id does not change the browser's last id.
     pub id: Option<String>,
-    /// Event name; `message` if none was sent.
+    /// Event name. It is `message` if no name was sent.
     pub name: String,
     /// Data lines joined by LF.
     pub data: String,
@@ -32,7 +32,7 @@ pub enum Item {
     Comment(String),
     /// A new reconnection time in milliseconds.
     Retry(u64),
-    /// An id without data: the browser stores it as the last event id and dispatches no event.
+    /// An id without data. The browser stores the id as its last event id and dispatches no event.
     Position(String),
     /// The end of the stream, see [`StreamEnd`].
     End(StreamEnd),

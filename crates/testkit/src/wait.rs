@@ -4,7 +4,7 @@ use std::sync::OnceLock;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Default time in seconds that a test waits before it fails; `FERMATA_TEST_DEADLINE_S` overrides it.
+/// Default time in seconds that a test waits before it fails. `FERMATA_TEST_DEADLINE_S` overrides it.
 const DEADLINE_S: u64 = 20;
 
 /// Interval between two checks of a condition, short compared with any time a test measures.
@@ -46,7 +46,7 @@ pub fn wait_until<T>(what: &str, mut condition: impl FnMut() -> Option<T>) -> T 
 
 /// Checks that `condition` stays true for `period`.
 ///
-/// For events that must not happen: on a slow machine such a test may miss a fault, but never fails wrongly.
+/// Use it for events that must not happen. On a slow machine such a test may miss a fault, but it never fails wrongly.
 ///
 /// # Panics
 /// Panics with `what` at the first check that finds the condition false.

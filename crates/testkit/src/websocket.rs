@@ -23,7 +23,7 @@ pub const PONG: u8 = 0x8a;
 /// Set on the first frame of a compressed message.
 pub const RSV1: u8 = 0x40;
 
-/// Mask of every frame; its value does not matter to a server.
+/// Mask of every frame. The value does not matter to a server.
 const MASK: [u8; 4] = [0x37, 0xfa, 0x21, 0x3d];
 
 /// Header lines that every handshake needs.
@@ -44,7 +44,7 @@ pub struct Frame {
 }
 
 impl Frame {
-    /// Returns the close code; `None` for other frames and for close frames without a code.
+    /// Returns the close code. Returns `None` for other frames, and for close frames without a code.
     pub fn close_code(&self) -> Option<u16> {
         let code = self.payload.first_chunk()?;
         (self.first == CLOSE).then(|| u16::from_be_bytes(*code))
@@ -172,7 +172,7 @@ impl Socket {
         self.send(TEXT, text);
     }
 
-    /// Returns the next frame or the end; `None` if nothing arrives within `patience`.
+    /// Returns the next frame or the end. Returns `None` if nothing arrives within `patience`.
     ///
     /// # Panics
     /// Panics if a server must not send the frame.
@@ -229,7 +229,7 @@ impl Socket {
         let frame = self.next_frame();
         assert_eq!(frame.close_code(), Some(code), "{frame:?}");
         let reason = String::from_utf8(frame.payload[2..].to_vec()).expect("a reason is UTF-8");
-        // The server may have closed TCP already: after a violation it need not wait.
+        // The server may have closed TCP already, because it need not wait after a violation.
         let _ = self
             .connection
             .try_send(self::frame(CLOSE, &close_payload(code, "")));

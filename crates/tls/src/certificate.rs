@@ -52,7 +52,7 @@ pub struct Pair {
 /// Reads a certificate chain and its key, and checks that they match.
 ///
 /// # Errors
-/// The problem, with true if it concerns the key file.
+/// The problem. The flag is true if the problem concerns the key file.
 pub fn read_pair(certificate: &Path, key: &Path, unix_s: u64) -> Result<Pair, (bool, FileError)> {
     let chain = read_chain(certificate).map_err(|error| (false, error))?;
     let private = read_key(key).map_err(|error| (true, error))?;
@@ -67,7 +67,7 @@ pub fn read_pair(certificate: &Path, key: &Path, unix_s: u64) -> Result<Pair, (b
     })?;
     let certified = CertifiedKey::new(chain, signing);
     match certified.keys_match() {
-        // Some types of keys cannot be compared; accept them.
+        // Some types of keys cannot be compared. Accept them.
         Ok(()) | Err(rustls::Error::InconsistentKeys(rustls::InconsistentKeys::Unknown)) => {}
         Err(rustls::Error::InconsistentKeys(_)) => {
             let cause = format!(
@@ -101,7 +101,7 @@ fn has_no_extensions(der: &CertificateDer<'_>) -> bool {
     Certificate::from_der(der).is_ok_and(|read| read.tbs_certificate.version != Version::V3)
 }
 
-/// Reads all certificates of a PEM file, at least one.
+/// Reads all certificates of a PEM file, which must have at least one.
 pub(crate) fn read_chain(path: &Path) -> Result<Vec<CertificateDer<'static>>, FileError> {
     let text = read(path)?;
     let content = |cause: String| FileError::Content {
@@ -222,13 +222,13 @@ fn mode_warning(path: &Path) -> Option<String> {
     })
 }
 
-/// Returns the end of a certificate's validity in seconds since 1970; `None` if it cannot be parsed.
+/// Returns the end of a certificate's validity in seconds since 1970. Returns `None` if the certificate cannot be parsed.
 pub(crate) fn ends_s(der: &CertificateDer<'_>) -> Option<u64> {
     let validity = Certificate::from_der(der).ok()?.tbs_certificate.validity;
     Some(validity.not_after.to_unix_duration().as_secs())
 }
 
-/// Returns the subject in the format of RFC 4514; empty if it cannot be parsed.
+/// Returns the subject in the format of RFC 4514. Returns an empty text if the certificate cannot be parsed.
 pub(crate) fn subject(der: &CertificateDer<'_>) -> String {
     Certificate::from_der(der)
         .map(|certificate| certificate.tbs_certificate.subject.to_string())

@@ -24,7 +24,7 @@ const SYSTEM_AUTHORITIES: [&str; 3] = [
 /// Options of a TLS client.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ClientOptions {
-    /// PEM file of trusted authorities; `None` for the system's.
+    /// PEM file of trusted authorities. `None`: use the system's authorities.
     pub authorities: Option<PathBuf>,
     /// PEM files of the client certificate and its key, for servers that request one.
     pub certificate: Option<(PathBuf, PathBuf)>,

@@ -1,6 +1,6 @@
 //! A certificate for localhost, created on this machine.
 //!
-//! A new authority signs one certificate, and its key is discarded. Trusting the authority therefore means trusting
+//! A new authority signs one certificate, and then the authority's key is discarded.Trusting the authority therefore means trusting
 //! only this certificate.
 
 use std::fs;
@@ -18,7 +18,7 @@ use crate::certificate;
 /// Lifetime in days; browsers reject certificates valid for more than 398 days.
 const LIFETIME_DAYS: i64 = 397;
 
-/// Remaining days below which the certificate is renewed, so that it does not expire during work.
+/// Number of remaining days below which the certificate is renewed, so that it does not expire while somebody works with it.
 const RENEWED_DAYS: u64 = 7;
 
 const DAY_S: u64 = 24 * 3_600;
@@ -51,7 +51,7 @@ pub fn folder() -> Option<PathBuf> {
     Some(data.join("fermata"))
 }
 
-/// Returns the certificate in `folder`; creates it if it is missing, incomplete or about to expire.
+/// Returns the certificate in `folder`. Creates it if it is missing, incomplete or about to expire.
 ///
 /// # Errors
 /// A file cannot be written, or the kernel returns no random numbers.

@@ -28,15 +28,15 @@ pub struct Tls<D> {
     handle: Rc<Handle>,
     /// Listeners whose connections use TLS.
     secured: FdSet,
-    /// Listeners whose connections start with a plain-text header before TLS, and such connections with their tokens.
+    /// Listeners whose connections start with a plain-text header before TLS. Also these connections, with their tokens.
     prefaced: FdSet,
     awaited: FdMap<Fd, Option<u64>>,
     sessions: FdMap<Fd, Box<Session>>,
-    /// Watched sessions that must process events before their owner: with ciphertext that the kernel has not accepted, or
-    /// in a client's handshake.
+    /// Watched sessions that must process events before their owner does. Such a session has ciphertext that the kernel has not
+    /// accepted, or is in a client's handshake.
     busy: FdMap<u64, Fd>,
     leaving: Leaving,
-    /// Sessions with an event that the kernel does not report; the next wait reports them.
+    /// Sessions with an event that the kernel does not report. The next wait reports these events.
     listed: Vec<Fd>,
     /// Buffers for received ciphertext and for ciphertext to send.
     incoming: Vec<u8>,
@@ -69,14 +69,14 @@ impl<D: Driver> Tls<D> {
         self.secured.insert(listener);
     }
 
-    /// Makes connections accepted from `listener` use TLS after a plain-text header: once the owner has read it and calls
-    /// `begin`.
+    /// Makes connections accepted from `listener` use TLS after a plain-text header. TLS starts when the owner has read the header
+    /// and calls `begin`.
     pub fn secure_later(&mut self, listener: Fd) {
         self.secured.insert(listener);
         self.prefaced.insert(listener);
     }
 
-    /// Starts TLS on an accepted connection. On failure the connection must be closed: it must never continue
+    /// Starts TLS on an accepted connection. If this fails, the connection must be closed, because it must never continue
     /// unencrypted.
     fn begin_session(&mut self, fd: Fd) -> io::Result<()> {
         let conn = self
@@ -91,8 +91,8 @@ impl<D: Driver> Tls<D> {
 
     /// Starts TLS on `fd`, an outgoing connection to the server `name`. Call this before `add_stream`.
     ///
-    /// The handshake runs inside `wait`. The connection is reported as writable when the handshake is complete; until
-    /// then a send would block. A failure is reported as a hang-up, and `recv` returns the error.
+    /// The handshake runs inside `wait`. The connection is reported as writable when the handshake is complete. Until then a send
+    /// would block. A failure is reported as a hang-up, and `recv` returns the error.
     ///
     /// # Errors
     /// The configuration does not support the name.
@@ -108,7 +108,8 @@ impl<D: Driver> Tls<D> {
         Ok(())
     }
 
-    /// Returns the application protocol (ALPN) of a connection; `None` if none was negotiated or there is no session.
+    /// Returns the application protocol (ALPN) of a connection. Returns `None` if no protocol was negotiated or there is no
+    /// session.
     pub fn protocol(&self, fd: Fd) -> Option<&[u8]> {
         self.sessions.get(&fd)?.protocol()
     }
@@ -165,7 +166,7 @@ impl<D: Driver> Tls<D> {
         }
     }
 
-    // A separate function, so that connections without a session need only a comparison and no stack frame.
+    // This is a separate function, so that connections without a session need only a comparison and no stack frame.
     #[inline(never)]
     fn recv_session(&mut self, fd: Fd, buf: &mut [u8]) -> io::Result<Option<usize>> {
         let Some(session) = self.sessions.get_mut(&fd) else {
@@ -174,7 +175,7 @@ impl<D: Driver> Tls<D> {
         };
         let received = session.recv(&mut self.inner, fd, buf, &mut self.incoming);
         match &received {
-            // After this short read, the owner waits for an event before it reads again.
+            // After this short read, the owner waits for an event before it reads again, so list the session.
             Ok(read) if *read != Some(0) && *read != Some(buf.len()) && session.has_news() => {
                 self.list(fd);
             }
@@ -235,7 +236,7 @@ impl<D: Driver> Tls<D> {
         self.handle.set_leaving(self.leaving.len());
     }
 
-    /// Processes an event; returns the event for the owner, or `None`.
+    /// Processes an event. Returns the event for the owner, or `None`.
     fn handle_event(&mut self, mut event: Event) -> Option<Event> {
         if self.leaving.handle_event(&mut self.inner, &event) {
             self.handle.set_leaving(self.leaving.len());
@@ -297,7 +298,7 @@ impl<D: Driver> Tls<D> {
             self.handle.set_leaving(self.leaving.len());
         }
         for fd in self.listed.drain(..) {
-            // It may have been closed since, and the number reused.
+            // The descriptor may have been closed since then, and its number reused.
             if let Some(session) = self.sessions.get_mut(&fd)
                 && std::mem::take(&mut session.is_listed)
                 && let Some(token) = session.token
@@ -367,7 +368,7 @@ impl<D: Driver> Driver for Tls<D> {
             && self.inner.release(fd)
     }
 
-    /// Like the wrapped driver; events of sessions are appended beyond its maximum.
+    /// Waits like the wrapped driver. Appends events of sessions beyond the maximum.
     #[inline]
     fn wait(&mut self, events: &mut Vec<Event>, timeout_ms: Option<u64>) -> io::Result<()> {
         if self.sessions.is_empty() && self.leaving.is_empty() {
@@ -409,7 +410,7 @@ impl<D: Driver> Driver for Tls<D> {
         let mut outcome = Ok(Some(0));
         let mut bufs = bufs.iter().peekable();
         while outcome.as_ref().is_ok_and(Option::is_some) && bufs.peek().is_some() {
-            // At least one piece, whatever its length.
+            // Gather at least one piece, whatever its length is.
             gathered.clear();
             while let Some(buf) =
                 bufs.next_if(|buf| gathered.is_empty() || gathered.len() + buf.len() <= SEND_BYTES)
@@ -479,7 +480,7 @@ impl<D: Driver> Driver for Tls<D> {
     }
 
     fn reset_on_close(&mut self, fd: Fd) {
-        // Otherwise closing would wait until the client has received the ciphertext.
+        // Drop the session. Otherwise closing would wait until the client has received the ciphertext.
         if let Some(session) = self.sessions.remove(&fd) {
             self.forget_session(fd, &session);
         }

@@ -86,7 +86,7 @@ impl Handle {
         Handle::new(self.config())
     }
 
-    /// Sets the configuration of connections accepted from now on; open ones keep theirs.
+    /// Sets the configuration of connections that are accepted from now on. Open connections keep theirs.
     pub fn set_config(&self, config: Arc<ServerConfig>) {
         *self.config.borrow_mut() = Some(config);
     }

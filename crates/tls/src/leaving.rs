@@ -1,7 +1,7 @@
 //! Connections that their owner closed and whose last bytes the kernel has not accepted.
 //!
-//! Each keeps only its descriptor and these bytes, for a limited time. Their number is limited too: above it the oldest
-//! is closed immediately.
+//! Each connection keeps only its descriptor and these bytes, for a limited time. The number of connections is limited too. When
+//! there are more, the oldest one is closed immediately.
 
 use std::collections::VecDeque;
 
@@ -15,7 +15,7 @@ const LEAVING_MS: u64 = 5_000;
 /// Maximum number of closed connections with unsent bytes.
 const LEAVING_MAX: usize = 512;
 
-/// Maximum reads per event of bytes that the peer still sends; they are discarded.
+/// Maximum number of reads per event. They discard bytes that the peer still sends.
 const READS_MAX: usize = 4;
 
 /// Closed connections with unsent bytes.
@@ -55,7 +55,7 @@ impl Leaving {
         self.by_token.insert(token, Last { fd, bytes, sent });
     }
 
-    /// Processes an event; returns true if it belonged to one of these connections.
+    /// Processes an event. Returns true if the event belonged to one of these connections.
     pub fn handle_event<D: Driver>(&mut self, driver: &mut D, event: &Event) -> bool {
         let Some(last) = self.by_token.get_mut(&event.token) else {
             // An event of another connection.
@@ -102,14 +102,14 @@ impl Leaving {
     }
 }
 
-/// Discards received bytes: unread bytes would turn the close into a reset, which could destroy the last bytes sent.
+/// Discards received bytes, because unread bytes would turn the close into a reset, which could destroy the last bytes sent.
 /// Returns false if the connection is broken or the peer sends too much.
 fn ignore<D: Driver>(driver: &mut D, fd: Fd) -> bool {
     let mut nothing = [0; 4096];
     for _ in 0..READS_MAX {
         match driver.recv(fd, &mut nothing) {
             Ok(Some(read)) if read == nothing.len() => {}
-            // The socket is empty or at its end; more may arrive later.
+            // The socket is empty or at its end. More bytes may arrive later.
             Ok(_) => return true,
             Err(_) => return false,
         }

@@ -9,7 +9,7 @@ use webpki::EndEntityCert;
 
 use crate::ocsp::Served;
 
-/// Certificates by name. The first one is for clients that request no name or an unknown one.
+/// Certificates by name. The first certificate is for clients that request no name or an unknown name.
 #[derive(Debug)]
 pub struct Names {
     all: Vec<Served>,
@@ -19,7 +19,7 @@ pub struct Names {
 }
 
 impl Names {
-    /// Reads the names from the certificates; of several with the same name, the earlier one is preferred.
+    /// Reads the names from the certificates. If several certificates have the same name, the earlier one is used.
     pub fn new(all: Vec<Served>) -> Names {
         let mut names = Names {
             all: Vec::new(),

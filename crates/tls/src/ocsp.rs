@@ -1,9 +1,9 @@
 //! OCSP stapling (RFC 6960): sends a response of the certificate authority with the certificate, so that clients need
 //! not query the authority.
 //!
-//! The tool that renews the certificate must also renew the response, with `openssl ocsp -respout` or the authority's
-//! tool; the server itself needs no access to the authority. Clients check the signature, so it is not checked here. A
-//! response that clients would reject (for another certificate, or too old) is worse than none and is not sent.
+//! The tool that renews the certificate must also renew the response, with `openssl ocsp -respout` or the authority's tool. The
+//! server itself needs no access to the authority. Clients check the signature, so it is not checked here. A response that clients
+//! would reject (for another certificate, or too old) is worse than none and is not sent.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -34,13 +34,13 @@ const GOOD: u8 = 0x80;
 #[derive(Debug)]
 pub struct Served {
     plain: Arc<CertifiedKey>,
-    /// The certificate with its OCSP response, and the time until which it may be sent.
+    /// The certificate with its OCSP response, and the time until which this response may be sent.
     stapled: Option<(Arc<CertifiedKey>, u64)>,
 }
 
 impl Served {
-    /// Adds the response in the file `CERTIFICATE.ocsp` if there is one. Also returns the reason for the log if it is not
-    /// sent.
+    /// Adds the response in the file `CERTIFICATE.ocsp`, if there is one. If the response is not sent, also returns the reason, for
+    /// the log.
     #[must_use]
     pub fn new(
         certificate: &Path,
@@ -80,7 +80,7 @@ impl Served {
         &self.plain
     }
 
-    /// Returns the certificate to send now, with the response while it is valid.
+    /// Returns the certificate to send now. It includes the response while the response is valid.
     #[must_use]
     pub fn now(&self) -> &Arc<CertifiedKey> {
         let Some((stapled, until_s)) = &self.stapled else {
@@ -131,7 +131,7 @@ struct Single<'a> {
     until_s: Option<u64>,
 }
 
-/// Parses the first certificate status of a response; returns `None` if the response is not successful.
+/// Parses the first certificate status of a response. Returns `None` if the response is not successful.
 fn read(answer: &[u8]) -> Option<Single<'_>> {
     let mut response = Der(Der(answer).expect(SEQUENCE)?);
     if response.expect(ENUMERATED)? != [0] {

@@ -19,7 +19,7 @@ use rustls::{Error, NamedGroup, PeerMisbehaved, ProtocolVersion};
 /// Length of an ML-KEM-768 encapsulation key, the first part of a client's share.
 const ENCAPSULATION_KEY_BYTES: usize = 1184;
 
-/// Length of an X25519 public key, the last part of both shares.
+/// Length of an X25519 public key in bytes. The key is the last part of both shares.
 const X25519_BYTES: usize = 32;
 
 /// Length of the randomness that ML-KEM needs for a secret.
@@ -37,7 +37,7 @@ pub(crate) fn for_servers() -> Arc<CryptoProvider> {
 struct X25519MlKem768;
 
 impl SupportedKxGroup for X25519MlKem768 {
-    /// Only clients call this; see the top of this file.
+    /// Only clients call this function. See the top of this file.
     fn start(&self) -> Result<Box<dyn ActiveKeyExchange>, Error> {
         Err(Error::General(
             "X25519MLKEM768 is for servers; a client's configuration must not have it".to_owned(),

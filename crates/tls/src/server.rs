@@ -29,10 +29,10 @@ pub struct ClientAuthority {
 /// Options of a TLS server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Options {
-    /// Certificate chains and their keys; the first is for clients that request no known name. A directory instead of a
-    /// file means all its files `NAME.crt`, with keys `NAME.key` in the directory of the keys.
+    /// Certificate chains and their keys. The first pair is for clients that request no known name. A directory instead of a file
+    /// means all its files `NAME.crt`, with keys `NAME.key` in the directory of the keys.
     pub pairs: Vec<(PathBuf, PathBuf)>,
-    /// Authorities of client certificates; `None` to request no certificate.
+    /// Authorities of client certificates. `None`: request no certificate.
     pub clients: Option<ClientAuthority>,
     /// True to reject TLS 1.2.
     pub is_tls13_only: bool,
@@ -76,7 +76,7 @@ pub enum LoadError {
     /// The files do not give a valid configuration.
     #[error("{setting}: {cause}")]
     Unusable {
-        /// The setting concerned.
+        /// Name of the setting.
         setting: &'static str,
         /// The problem.
         cause: String,
@@ -92,7 +92,7 @@ pub struct Loaded {
     pub warnings: Vec<String>,
 }
 
-/// Options of a server and the secret of its tickets, which survives a reload.
+/// Options of a server, and the secret of its tickets. The secret survives a reload.
 #[derive(Debug, Clone)]
 pub struct Certificates {
     options: Options,
@@ -110,8 +110,8 @@ impl Certificates {
         Ok(Certificates { options, secret })
     }
 
-    /// Drops the secrets of earlier ticket periods. Handshakes do this automatically; a process without handshakes that
-    /// forks others calls it periodically.
+    /// Drops the secrets of earlier ticket periods. Handshakes do this automatically. A process that has no handshakes but forks
+    /// others must call this function periodically.
     pub fn forget(&self, unix_s: u64) {
         self.secret.forget(unix_s, self.options.ticket_period_s);
     }

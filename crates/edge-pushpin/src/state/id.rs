@@ -1,4 +1,4 @@
-//! Session ids. They become part of request heads, so only ids that are valid in a header exist.
+//! Session ids. The edge writes them into request heads, so this type accepts only ids that are valid in a header.
 
 use std::rc::Rc;
 
@@ -12,8 +12,8 @@ const BYTES_MAX: usize = 1_000;
 pub struct SessionId(Rc<str>);
 
 impl SessionId {
-    /// Creates an id. `None`: it is empty, too long, invalid in a header, or not UTF-8. Otherwise service and origin
-    /// would see different ids.
+    /// Creates an id. `None`: the id is empty, too long, invalid in a header, or not UTF-8. If the id were not UTF-8, the service
+    /// and the origin would see different ids.
     pub fn new(id: &[u8]) -> Option<Self> {
         let is_right = (1..=BYTES_MAX).contains(&id.len()) && valid_value(id);
         let text = std::str::from_utf8(id).ok().filter(|_| is_right)?;

@@ -9,7 +9,8 @@ use fermata_grip::value::Value;
 
 use crate::state::id::SessionId;
 
-/// Maximum size of updates in one message, of which a connection accepts 1 MiB; and maximum overhead per value.
+/// Maximum size of the updates in one message, in bytes, and maximum overhead per value. A connection accepts messages of up to 1
+/// MiB.
 const MESSAGE_BYTES: usize = 256 * 1024;
 const VALUE_BYTES: usize = 12;
 

@@ -1,4 +1,4 @@
-//! Rules that find a session's id in a request: a JSON pointer into its body, or into a field of a form.
+//! Rules that find a session's id in a request. A rule applies a JSON pointer to the body, or to a field of a form in the body.
 
 use fermata_grip::instruct::SessionDetect;
 use fermata_grip::value::{Value, map};

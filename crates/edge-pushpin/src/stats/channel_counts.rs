@@ -5,21 +5,21 @@ use std::collections::{BinaryHeap, HashMap};
 
 use crate::stats::mode::Mode;
 
-/// Maximum number of outdated entries in the queue, in addition to those of present channels.
+/// Maximum number of outdated queue entries, in addition to one entry per present channel.
 const PAST_DUE_MAX: usize = 1_024;
 
-/// A channel, for one kind of clients.
+/// A channel and the transport of its clients.
 pub type Key = (Mode, Vec<u8>);
 
-/// Clients of one route in one worker.
+/// The clients of one route in one worker.
 pub type Part = (u64, Vec<u8>);
 
 /// A report on a channel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum News {
-    /// It has this number of clients; zero while it lingers.
+    /// The channel has this number of clients. The number is zero while the channel lingers.
     There(Key, u64),
-    /// It has no clients left.
+    /// The channel has no clients left.
     Gone(Key),
 }
 
@@ -48,8 +48,8 @@ pub struct ChannelCounts {
 }
 
 impl ChannelCounts {
-    /// Creates it without channels. Each is reported every `again_ms`, and remains for `linger_ms` after its last long
-    /// poll.
+    /// Creates a counter without channels. Each channel is reported every `again_ms` and remains for `linger_ms` after its last
+    /// long poll.
     pub fn new(again_ms: u64, linger_ms: u64) -> Self {
         Self {
             channels: HashMap::new(),
@@ -113,7 +113,7 @@ impl ChannelCounts {
         self.bound_due();
     }
 
-    /// Each channel has one valid entry; outdated ones are removed when they outnumber these.
+    /// Removes outdated queue entries when they outnumber the valid ones. Each channel has one valid entry.
     fn bound_due(&mut self) {
         if self.due.len() > PAST_DUE_MAX + 2 * self.channels.len() {
             let channels = self.channels.iter();
@@ -123,7 +123,7 @@ impl ChannelCounts {
         }
     }
 
-    /// Removes a worker with its clients.
+    /// Removes a worker and its clients.
     pub fn forget(&mut self, now_ms: u64, worker: u64, news: &mut Vec<News>) {
         let mut gone = Vec::new();
         for (key, entry) in &self.channels {
@@ -144,7 +144,7 @@ impl ChannelCounts {
                 return;
             };
             let Some(entry) = self.channels.get_mut(&key) else {
-                // It was removed since.
+                // The channel was removed since this entry was queued.
                 continue;
             };
             if entry.due_ms != due_ms {

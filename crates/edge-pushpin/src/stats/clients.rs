@@ -7,7 +7,7 @@ use std::rc::Rc;
 use crate::stats::mode::Mode;
 use crate::stats::note::{Client, Note};
 
-/// The modes in the order of their numbers.
+/// The modes, ordered by their numbers.
 const MODES: [Mode; 3] = [Mode::Response, Mode::Stream, Mode::Socket];
 
 /// Maximum number of shared route names; more exist only if route files change.
@@ -16,34 +16,34 @@ const ROUTES_KEPT: usize = 1_024;
 /// Maximum number of queue entries of departed clients, in addition to those of present ones.
 const LEFT_DUE_MAX: usize = 1_024;
 
-/// A client. About a hundred bytes, because there may be very many.
+/// A client. This struct takes about a hundred bytes, because there may be very many clients.
 #[derive(Debug)]
 struct Known {
     peer: Option<IpAddr>,
-    /// One copy per route.
+    /// Route of the client. All clients of a route share one copy.
     route: Rc<[u8]>,
     is_websocket: bool,
     is_tls: bool,
-    /// Distinguishes it from another client with the same handle.
+    /// Distinguishes this client from another client with the same handle.
     serial: u32,
-    /// Id given by its origin; `None`: the origin gave no id.
+    /// Id given by the client's origin. `None`: the origin gave no id.
     id: Option<Box<[u8]>>,
-    /// The names are shared with `counts`.
+    /// Subscriptions of the client. The names are shared with `counts`.
     subscriptions: Vec<(Mode, Rc<[u8]>)>,
 }
 
 /// A client that starts being held.
 #[derive(Clone, Copy, Debug)]
 pub struct Held<'a> {
-    /// Id given by its origin.
+    /// Id given by the client's origin.
     pub id: Option<&'a [u8]>,
-    /// Its address; `None`: unknown, as on a Unix socket.
+    /// Address of the client. `None`: the address is unknown, as on a Unix socket.
     pub peer: Option<IpAddr>,
-    /// Id of its route; empty: the route has no id.
+    /// Id of the client's route. Empty: the route has no id.
     pub route: &'a [u8],
-    /// True if it is a WebSocket.
+    /// True if the client uses a WebSocket.
     pub is_websocket: bool,
-    /// True if it uses TLS.
+    /// True if the client uses TLS.
     pub is_tls: bool,
 }
 
@@ -60,7 +60,7 @@ pub struct Clients {
     known: HashMap<u64, Known>,
     /// By mode, and by route and channel.
     counts: [HashMap<Counted, u64>; 3],
-    /// Clients by route.
+    /// Number of clients per route.
     by_route: HashMap<Rc<[u8]>, u64>,
     routes: HashSet<Rc<[u8]>>,
     /// Time of each client's next report.
@@ -69,7 +69,7 @@ pub struct Clients {
     serial: u32,
     /// True if each client is reported.
     is_told: bool,
-    /// Prefix of handles in ids, so that ids from a predecessor match no client.
+    /// Prefix of the handles in client ids. It ensures that ids from an earlier process match no client.
     own: Own,
 }
 
@@ -78,12 +78,12 @@ pub struct Clients {
 pub struct Own {
     /// Index of the worker.
     pub worker: u16,
-    /// Number of its process.
+    /// Number of the worker's process.
     pub process: u32,
 }
 
 impl Clients {
-    /// Creates it without clients.
+    /// Creates the collection without clients.
     pub fn new(again_ms: u64, is_told: bool, own: Own) -> Self {
         Self {
             known: HashMap::new(),
@@ -103,7 +103,7 @@ impl Clients {
         self.known.contains_key(&handle)
     }
 
-    /// Finds a client by its id; true: it is a WebSocket.
+    /// Finds a client by its id. Returns `Some(true)` if the client uses a WebSocket.
     pub fn find(&self, id: &[u8]) -> Option<bool> {
         let (_, handle) = std::str::from_utf8(id).ok()?.rsplit_once(':')?;
         let handle = u64::from_str_radix(handle, 16).ok()?;
@@ -143,7 +143,7 @@ impl Clients {
     /// Removes a client that is not held any more.
     pub fn leave(&mut self, handle: u64, notes: &mut Vec<Note>) {
         let Some(known) = self.known.remove(&handle) else {
-            // It was never added, or was removed before.
+            // The client was never added, or was already removed.
             return;
         };
         let route = Rc::clone(&known.route);
@@ -181,7 +181,7 @@ impl Clients {
             route: Rc::clone(&known.route),
             channel: Rc::from(channel),
         };
-        // One copy of the name for all clients.
+        // All clients share one copy of the name.
         let counted = match counts.get_key_value(&counted) {
             Some((counted, _)) => counted.clone(),
             None => counted,
@@ -234,7 +234,7 @@ impl Clients {
         };
     }
 
-    /// Returns a shared copy of the name. Forgets all copies when there are more than [`ROUTES_KEPT`].
+    /// Returns a shared copy of the route name. Forgets all copies when there are more than [`ROUTES_KEPT`].
     fn route(&mut self, name: &[u8]) -> Rc<[u8]> {
         if let Some(known) = self.routes.get(name) {
             return Rc::clone(known);
@@ -247,7 +247,7 @@ impl Clients {
         name
     }
 
-    /// Removes queue entries of departed clients, once they outnumber the others.
+    /// Removes queue entries of departed clients when they outnumber the other entries.
     fn bound_due(&mut self) {
         if self.due.len() > LEFT_DUE_MAX + 2 * self.known.len() {
             let known = &self.known;
@@ -290,7 +290,7 @@ impl Clients {
 }
 
 impl Known {
-    /// Returns its description for notes.
+    /// Returns the description of the client for notes.
     fn told(&self, own: Own, handle: u64) -> Client {
         let given = self.id.as_ref().map(|id| id.to_vec());
         Client {
@@ -411,8 +411,7 @@ mod tests {
         let ids: Vec<Vec<u8>> = notes.iter().filter_map(told).collect();
         assert_eq!(ids, [b"7:42:1f".to_vec(), b"7:42:20".to_vec()]);
         assert_eq!(clients.find(b"7:42:1f"), Some(false));
-        // A client with an id from its origin is found only by that id. Ids of earlier processes
-        // match no client.
+        // A client with an id from its origin is found only by that id. Ids from earlier processes match no client.
         for id in [
             "7:42:20", "7:43:1f", "8:42:1f", "7:42:1e", "7", ":1f", "7:42:x",
         ] {

@@ -1,4 +1,4 @@
-//! Clients as counted in stats packets, and their exchange between workers.
+//! Counts of clients for stats packets, and the exchange of these counts between workers.
 
 pub mod channel_counts;
 pub mod clients;

@@ -1,8 +1,9 @@
-//! Notes that workers send to the one with the stats socket, and their encoding.
+//! Notes that the workers send to the worker with the stats socket, and the encoding of the notes.
 
 use crate::stats::mode::Mode;
 
-/// Maximum size of one note in bytes: names of channels and addresses are short.
+/// Maximum size of one note in bytes. It is small because names of channels and addresses are
+/// short.
 const NOTE_BYTES_MAX: usize = 64 * 1024;
 
 /// Size of the length before a note, in bytes.
@@ -11,29 +12,29 @@ const HEAD_BYTES: usize = 4;
 /// A note of a worker.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Note {
-    /// Present number of its clients that are subscribed to a channel.
+    /// Number of the sending worker's clients that are now subscribed to a channel.
     Subscribers {
-        /// Their transport.
+        /// Transport of the clients.
         mode: Mode,
         /// Empty: routes without a name.
         route: Vec<u8>,
         /// The channel.
         channel: Vec<u8>,
-        /// Their number.
+        /// Number of clients.
         count: u64,
     },
-    /// Present number of its clients of a route.
+    /// Number of the sending worker's clients that now use a route.
     Connections {
         /// Empty: routes without a name.
         route: Vec<u8>,
-        /// Their number.
+        /// Number of clients.
         count: u64,
     },
     /// A client is connected.
     Client(Client),
     /// A client has left.
     Gone {
-        /// Its id in packets.
+        /// Id of the client in packets.
         id: Vec<u8>,
         /// Its route.
         route: Vec<u8>,
@@ -43,15 +44,15 @@ pub enum Note {
 /// A client in packets. Route and address may be empty.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Client {
-    /// Its id in packets.
+    /// Id of the client in packets.
     pub id: Vec<u8>,
     /// Its route.
     pub route: Vec<u8>,
     /// Its address.
     pub peer: Vec<u8>,
-    /// True if it is a WebSocket.
+    /// True if the client uses a WebSocket.
     pub is_websocket: bool,
-    /// True if it uses TLS.
+    /// True if the client uses TLS.
     pub is_tls: bool,
 }
 
@@ -62,7 +63,7 @@ const CONNECTIONS: u8 = 3;
 const MODES: [Mode; 3] = [Mode::Response, Mode::Stream, Mode::Socket];
 
 impl Note {
-    /// Appends its encoding: length, kind and fields.
+    /// Appends the encoding of the note: length, kind and fields.
     pub fn write(&self, out: &mut Vec<u8>) {
         let at = out.len();
         out.extend_from_slice(&[0; HEAD_BYTES]);

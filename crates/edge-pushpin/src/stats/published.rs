@@ -2,23 +2,23 @@
 
 use crate::stats::mode::Mode;
 
-/// Counts of one route, or of all.
+/// Counts of one route, or of all routes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Published {
     /// Responses to long polls.
     pub http_responses: u64,
     /// Messages to WebSockets.
     pub messages: u64,
-    /// Bytes, once per client.
+    /// Bytes sent, counted once per client.
     pub bytes: u64,
-    /// Blocks, once per item; `None`: no item had blocks.
+    /// Blocks received, counted once per item. `None`: no item had blocks.
     pub blocks_received: Option<u64>,
-    /// Blocks, once per client.
+    /// Blocks sent, counted once per client.
     pub blocks_sent: Option<u64>,
 }
 
 impl Published {
-    /// Counts a content sent to a number of clients.
+    /// Counts one content that was sent to this number of clients.
     pub fn add(&mut self, mode: Mode, clients: u64, bytes: usize, blocks: Option<u64>) {
         match mode {
             Mode::Response => self.http_responses += clients,
@@ -31,7 +31,7 @@ impl Published {
         }
     }
 
-    /// Counts an item of this number of blocks for some of the clients.
+    /// Counts one received item with this number of blocks, for the given mode.
     pub fn receive(&mut self, blocks: Option<u64>) {
         if let Some(blocks) = blocks {
             *self.blocks_received.get_or_insert(0) += blocks;

@@ -1,7 +1,7 @@
 //! One session with a backend: numbered packets in both directions, with body parts limited by credits.
 //!
-//! It has no sockets. A packet for the backend is created first and counts only once its owner confirms that it was
-//! sent: a missing number would end the session at the backend.
+//! This type has no sockets. It creates a packet for the backend, but counts the packet only after the owner confirms that the
+//! packet was sent. If a number were missing, the backend would end the session.
 
 use std::collections::VecDeque;
 
@@ -13,11 +13,12 @@ use super::packet::{Response, bytes, response};
 
 /// Initial credit of the backend, and maximum body size in the first packet, in bytes.
 pub const WINDOW_BYTES: usize = 200_000;
-/// Maximum number of messages from a WebSocket's backend that its client has not accepted.
+/// Maximum number of messages that a WebSocket's backend has sent and the client has not accepted.
 const EVENTS_MAX: usize = 10_000;
-/// A backend that exceeds its credit by this number of bytes is stopped.
+/// Maximum number of bytes by which a backend may exceed its credit before its session is stopped.
 const BEYOND_BYTES_MAX: usize = WINDOW_BYTES;
-/// Maximum size of message content in one packet, whatever the credit, because packets are read as a whole.
+/// Maximum size of message content in one packet, in bytes. The limit applies whatever the credit is, because the receiver reads
+/// packets as a whole.
 const PIECE_BYTES_MAX: usize = 64 * 1024;
 /// Silence after which a session ends, and interval of keep-alive packets to the backend.
 const SESSION_MS: u64 = 60_000;
@@ -26,11 +27,11 @@ const KEEP_ALIVE_MS: u64 = 45_000;
 /// Output of a backend.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// Status and headers.
+    /// Status and headers of the response.
     Head(Response),
     /// A piece of the body.
     Body(Vec<u8>),
-    /// Frames of a WebSocket, as a server writes them.
+    /// Frames of a WebSocket, in the form that a server writes.
     Frames(Vec<u8>),
     /// The response is complete.
     End,
@@ -39,7 +40,7 @@ pub enum Event {
 /// Reason why a session ends early.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Condition {
-    /// The backend cannot serve the request; another one may try.
+    /// The backend cannot serve the request, but another backend may.
     Unserved(String),
     /// The backend requires the length of the body.
     LengthRequired,
@@ -52,11 +53,11 @@ pub enum Condition {
 pub struct Opening<'a> {
     /// The address that the backend replies to.
     pub from: &'a str,
-    /// The session's id.
+    /// Id of the session.
     pub id: &'a str,
     /// Method, address and headers.
     pub entries: Vec<(Vec<u8>, Value)>,
-    /// Start of the body; `None`: it is a WebSocket.
+    /// Start of the request body. `None`: the session is a WebSocket.
     pub body: Option<&'a [u8]>,
     /// More of the body follows.
     pub has_more: bool,
@@ -67,13 +68,13 @@ pub struct Opening<'a> {
 pub struct Exchange {
     from: String,
     id: String,
-    /// The backend process that accepted the request; empty until it has replied.
+    /// The backend process that accepted the request. Empty until the backend has replied.
     peer: Vec<u8>,
     out_sequence: i64,
     in_sequence: i64,
     /// Bytes that may be sent.
     credits: usize,
-    /// Bytes that the backend may send, and consumed bytes for which it has not received new credit.
+    /// Bytes that the backend may still send, and bytes that the client has consumed but that are not yet credited to the backend.
     window: usize,
     consumed: usize,
     is_socket: bool,
@@ -82,7 +83,7 @@ pub struct Exchange {
     has_sent_end: bool,
     /// No more events follow.
     is_over: bool,
-    /// Events that the client has not accepted, each with its bytes of content.
+    /// Events that the client has not accepted, each with its content size in bytes.
     events: VecDeque<(Event, usize)>,
     said_bytes: usize,
     /// A partially sent frame.
@@ -91,7 +92,7 @@ pub struct Exchange {
     written: Written,
     has_closed: bool,
     peer_has_closed: bool,
-    /// Time of the last packet from the backend, and of the last keep-alive to it.
+    /// Time of the last packet from the backend, and time of the last keep-alive packet to the backend.
     heard_ms: u64,
     told_ms: u64,
 }
@@ -154,7 +155,7 @@ impl Exchange {
         if !from.is_empty() && self.peer.is_empty() {
             self.peer = from.to_vec();
         } else if !from.is_empty() && from != self.peer {
-            // Backends of other targets reply to the same port; a session belongs to one backend.
+            // Backends of other targets reply to the same port, but each session belongs to one backend.
             return Ok(());
         }
         let kind = bytes(packet, "type");
@@ -202,7 +203,7 @@ impl Exchange {
                 self.take_body(body, has_more);
                 Ok(())
             }
-            // Ignore other kinds of newer peers.
+            // Newer peers may send other kinds of packets, which are ignored.
             _ => Ok(()),
         }
     }
@@ -217,7 +218,7 @@ impl Exchange {
         Ok(())
     }
 
-    /// Counts bytes that the backend sent against its credit.
+    /// Subtracts bytes that the backend has sent from the backend's credit.
     fn count_said(&mut self, len: usize) -> Result<(), Condition> {
         const BEYOND: &str = "the backend sends more than its credit";
         if len > self.window + BEYOND_BYTES_MAX {
@@ -233,7 +234,7 @@ impl Exchange {
 
     fn take_frame(&mut self, kind: &[u8], packet: &Value, len: usize) -> Result<(), Condition> {
         if self.events.len() >= EVENTS_MAX {
-            // Empty messages and pings need no credit, so their number is limited.
+            // Empty messages and pings use no credit, so this limit applies to their number.
             return failed("the backend sends faster than the client reads");
         }
         let mut frames = Vec::new();
@@ -247,7 +248,7 @@ impl Exchange {
 
     fn take_body(&mut self, body: &[u8], has_more: bool) {
         if !body.is_empty() {
-            // Merge pieces: a list of single bytes would need a multiple of the credit in memory.
+            // Merge pieces of a body. A list of single bytes would need several times the credit in memory.
             match self.events.back_mut() {
                 Some((Event::Body(waiting), waiting_len)) => {
                     waiting.extend_from_slice(body);
@@ -292,7 +293,7 @@ impl Exchange {
         })
     }
 
-    /// Returns the next event. The head of a response is returned together with everything that has followed it.
+    /// Returns the next event. If that is the head of a response, also returns all events after it.
     pub fn next_events(&mut self) -> Vec<Event> {
         let is_whole = matches!(self.events.front(), Some((Event::Head(_), _)))
             && matches!(self.events.back(), Some((Event::End, _)));
@@ -322,7 +323,7 @@ impl Exchange {
         (packed(entries), fits)
     }
 
-    /// Returns the packet that ends the request, which needs no credit; `None`: not now.
+    /// Returns the packet that ends the request body. This packet needs no credit. `None`: it cannot be sent now.
     pub fn body_end(&self) -> Option<Vec<u8>> {
         let may_end = !self.has_sent_end && !self.peer.is_empty() && !self.is_over;
         may_end.then(|| packed(self.entries(self.out_sequence)))
@@ -340,7 +341,7 @@ impl Exchange {
         self.has_sent_end = true;
     }
 
-    /// Returns a packet for the first of these frames, as far as it fits, and the number of bytes consumed.
+    /// Returns a packet with as much of the first frame as fits, and the number of bytes consumed.
     pub fn frame(&mut self, written: &[u8]) -> (Option<(Vec<u8>, usize, bool)>, usize) {
         let mut taken = 0;
         if self.peer.is_empty() || self.is_over {
@@ -380,7 +381,8 @@ impl Exchange {
         }
     }
 
-    /// Returns a packet with credit for consumed bytes, and their number. `None`: no byte was consumed.
+    /// Returns a packet that credits the consumed bytes to the backend, and the number of these bytes. `None`: no byte was
+    /// consumed.
     pub fn credit(&self) -> Option<(Vec<u8>, usize)> {
         if self.consumed == 0 || self.peer.is_empty() || self.is_over {
             return None;
@@ -399,7 +401,7 @@ impl Exchange {
         self.window += bytes;
     }
 
-    /// Returns a keep-alive packet; `None`: not now.
+    /// Returns a keep-alive packet. `None`: no packet is due.
     pub fn keep_alive(&self, now_ms: u64) -> Option<Vec<u8>> {
         let is_due = now_ms >= self.told_ms + KEEP_ALIVE_MS;
         if !is_due || self.peer.is_empty() || self.is_over {
@@ -416,7 +418,7 @@ impl Exchange {
         self.told_ms = now_ms;
     }
 
-    /// Returns the packet that cancels a session. `None`: it has ended, or no backend has it.
+    /// Returns the packet that cancels the session. `None`: the session has ended, or no backend has accepted it.
     pub fn cancel(&self) -> Option<Vec<u8>> {
         if self.is_over || self.peer.is_empty() {
             return None;
@@ -498,7 +500,7 @@ mod tests {
         exchange.handle(&packet, sequence, now_ms)
     }
 
-    /// Returns a packet of the backend with this number and these entries.
+    /// Returns a packet from the backend with this sequence number and these entries.
     fn said<const N: usize>(sequence: i64, entries: [(&str, Value); N]) -> Value {
         let Value::Map(mut all) = map(entries) else {
             panic!("a map");
@@ -571,7 +573,7 @@ mod tests {
         );
         assert_eq!(exchange.next_events(), [Event::Body(b"d".to_vec())]);
         assert_eq!(exchange.next_events(), [Event::End]);
-        // It has ended: no more packets are sent.
+        // The session has ended, so no more packets are sent.
         assert!(exchange.credit().is_none() && exchange.cancel().is_none());
     }
 

@@ -10,7 +10,7 @@ use super::packet::bytes;
 /// Entries of a packet.
 pub(super) type Entries = Vec<(Vec<u8>, Value)>;
 
-/// A frame for the backend, or the rest of one.
+/// A frame for the backend, or the unsent rest of a frame.
 #[derive(Debug)]
 pub(super) struct Frame {
     pub opcode: Opcode,
@@ -20,14 +20,14 @@ pub(super) struct Frame {
 }
 
 impl Frame {
-    /// Parses the first complete frame that a WebSocket client wrote; returns it with its size.
+    /// Parses the first complete frame that a WebSocket client wrote. Returns the frame and its size.
     pub fn read(written: &[u8]) -> Option<(Self, usize)> {
         let rules = Rules {
             masking: Masking::Either,
             reserved: Reserved::NONE,
             frame_bytes_max: u64::MAX,
         };
-        // It was written here, so it is well-formed.
+        // The edge wrote these bytes, so the frame is well-formed.
         let Ok(Parse::Complete {
             header,
             header_bytes,
@@ -49,8 +49,8 @@ impl Frame {
         Some((frame, end))
     }
 
-    /// Returns the entries of a packet for as much of it as `credits` allow; true: the frame is complete. `None`:
-    /// nothing fits.
+    /// Returns the entries of a packet with as much of the frame as `credits` allow. The flag is true if the packet completes the
+    /// frame. `None`: nothing fits.
     pub fn packet(
         &mut self,
         credits: usize,
@@ -67,7 +67,7 @@ impl Frame {
                         entries.push(entry("body", Value::Bytes(reason.to_vec())));
                     }
                 }
-                // A close needs no credit, because no frame follows it.
+                // A Close frame needs no credit, because no frame follows it.
                 return Some((entries, 0, true));
             }
             Opcode::Ping => Some("ping"),
@@ -113,7 +113,7 @@ impl Frame {
     }
 }
 
-/// Frames of the backend, written as a server writes them.
+/// Frames from the backend, in the form that a server writes.
 #[derive(Debug, Default)]
 pub(super) struct Written {
     /// A message was started and not finished.
@@ -144,7 +144,7 @@ impl Written {
                 let code = packet.get("code").and_then(Value::integer);
                 let mut payload = Vec::new();
                 let code = code.and_then(|code| u16::try_from(code).ok());
-                // A code that must not be sent, such as 1005, is dropped.
+                // Drop a close code that must not be sent, such as 1005.
                 if let Some(code) = code.filter(|code| close::valid_code(*code)) {
                     payload.extend_from_slice(&code.to_be_bytes());
                     let reason = String::from_utf8_lossy(body);

@@ -13,7 +13,7 @@ pub struct Response {
     pub status: u16,
     /// May be empty.
     pub reason: Vec<u8>,
-    /// Without those about framing.
+    /// Headers of the response, without the headers that determine framing.
     pub headers: Vec<(Vec<u8>, Vec<u8>)>,
 }
 
@@ -23,13 +23,13 @@ pub enum ResponseError {
     /// The code is missing, or not final.
     #[error("the backend's response has no final code")]
     Code,
-    /// The reason would end its line.
+    /// The reason phrase contains a line end.
     #[error("the reason of the backend's response is malformed")]
     Reason,
     /// A header is not a name and a value.
     #[error("a header of the backend is not a pair")]
     NoPair,
-    /// A header would start another header, or a response.
+    /// A header contains a line end. It could start another header or another response.
     #[error("a header of the backend is malformed")]
     Header,
 }
@@ -73,7 +73,7 @@ pub fn response(packet: &Value) -> Result<Response, ResponseError> {
     })
 }
 
-/// Returns the bytes under a key; empty if it is missing.
+/// Returns the bytes under a key. Empty: the key is missing.
 pub fn bytes<'a>(packet: &'a Value, key: &str) -> &'a [u8] {
     packet.get(key).and_then(Value::bytes).unwrap_or_default()
 }
@@ -100,7 +100,8 @@ mod tests {
         assert_eq!(read.headers, [(b"X-A".to_vec(), b"b".to_vec())]);
     }
 
-    /// The reason is in the head's first line: a line end in it would start headers of the backend's choice, or a response.
+    /// The reason phrase is part of the first line of the head. A line end in the phrase would let the backend inject headers or a
+    /// second response.
     #[test]
     fn rejects_a_reason_with_a_line_end() {
         let with = |reason: &str| {

@@ -9,7 +9,7 @@ use crate::params::{self, Element, list, seconds, values};
 
 const PREFIX: &[u8] = b"grip-";
 
-/// Returns true if a response is an instruction: it has a GRIP header, or the media type of an instruction.
+/// Returns true if a response is an instruction, which means that it has a GRIP header or the media type of an instruction.
 pub fn is_instruct(headers: &[(&[u8], &[u8])]) -> bool {
     headers.iter().any(|(name, _)| is_grip(name)) || is_json(headers)
 }
@@ -61,8 +61,8 @@ pub fn from_headers(
     Ok(instruct)
 }
 
-/// Returns the headers of an origin's response that its client receives: no GRIP headers, and if `Grip-Expose-Headers` is
-/// present, only the headers that it lists.
+/// Returns the headers of an origin's response that the client receives. GRIP headers are removed. If `Grip-Expose-Headers` is
+/// present, only the headers that it lists remain.
 pub fn client_headers<'a>(
     headers: &'a [(&'a [u8], &'a [u8])],
 ) -> impl Iterator<Item = (&'a [u8], &'a [u8])> {
@@ -108,7 +108,7 @@ pub(super) fn timeout(seconds: Option<u32>) -> u32 {
 
 fn meta(instruct: &mut Instruct, headers: &[(&[u8], &[u8])]) -> Result<(), InstructError> {
     for text in list(headers, "Grip-Set-Meta") {
-        // A malformed element is skipped. An empty one is an error: the backend lacked a value.
+        // A malformed element is skipped. An empty element is an error, because it means that the backend lacked a value.
         let Some(entries) = params::params(text) else {
             continue;
         };

@@ -226,7 +226,7 @@ fn seconds(value: &Value, place: &str, name: &str) -> Read<Option<u32>> {
         .transpose()
 }
 
-/// Returns text, or base64-decoded bytes, which take precedence.
+/// Returns the text under `plain`, or the base64-decoded bytes under `binary`. If both exist, the bytes take precedence.
 fn content(value: &Value, place: &str, plain: &str, binary: &str) -> Read<Option<Vec<u8>>> {
     match text(value, place, binary)? {
         Some(text) => encoding::base64(text)

@@ -11,15 +11,15 @@ const HEADER: &str = "Grip-Keep-Alive";
 /// When the data is written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum KeepAliveMode {
-    /// After this time without other data.
+    /// Sends the data after this time without other data.
     #[default]
     Idle,
-    /// Periodically, independent of other data.
+    /// Sends the data periodically, independent of other data.
     Interval,
 }
 
 impl KeepAliveMode {
-    /// Returns the mode of this name.
+    /// Returns the mode with this name.
     pub fn from_name(name: &[u8]) -> Option<Self> {
         match name {
             b"idle" => Some(Self::Idle),
@@ -41,7 +41,7 @@ pub struct KeepAlive {
 }
 
 impl KeepAlive {
-    /// Creates one, with the minimum interval applied.
+    /// Creates a keep-alive. Raises `timeout_s` to the minimum interval.
     pub fn new(data: Vec<u8>, timeout_s: u32, mode: KeepAliveMode) -> Self {
         Self {
             data,
@@ -50,7 +50,7 @@ impl KeepAlive {
         }
     }
 
-    /// Parses `DATA; format=F; timeout=N; mode=M`. Commas are data, because this header is not a list.
+    /// Parses `DATA; format=F; timeout=N; mode=M`. This header is not a list, so a comma is part of the data.
     pub(super) fn from_header(value: &[u8]) -> Result<Self, InstructError> {
         let wrong = |value: &[u8], fix| InstructError::Header {
             header: HEADER,

@@ -1,6 +1,6 @@
 //! Metadata of a connection: names and values.
 
-/// Metadata of a connection, sorted by name: set by its origin, read by filters.
+/// Metadata of a connection, sorted by name. The origin sets the metadata, and filters read it.
 ///
 /// Very many connections have a few entries each. A list needs less memory than a tree, whose smallest node has room
 /// for eleven.
@@ -13,7 +13,7 @@ impl Meta {
         Self(Vec::new())
     }
 
-    /// Sets a value; returns the previous one.
+    /// Sets a value. Returns the previous value, if there was one.
     pub fn insert(&mut self, name: Vec<u8>, value: Vec<u8>) -> Option<Vec<u8>> {
         match self.find(&name) {
             Ok(at) => Some(std::mem::replace(&mut self.0[at].1, value)),
@@ -25,7 +25,7 @@ impl Meta {
         }
     }
 
-    /// Moves all entries of another into this one; they replace existing values.
+    /// Moves all entries of `other` into this metadata. They replace existing values.
     pub fn append(&mut self, other: &mut Self) {
         for (name, value) in other.0.drain(..) {
             self.insert(name, value);
@@ -38,7 +38,7 @@ impl Meta {
         Some(self.0.remove(at).1)
     }
 
-    /// Returns a value.
+    /// Returns the value with this name.
     pub fn get(&self, name: &[u8]) -> Option<&Vec<u8>> {
         let at = self.find(name).ok()?;
         Some(&self.0[at].1)

@@ -1,4 +1,5 @@
-//! Instructions of an origin to the edge: respond to the client, or hold and subscribe it.
+//! Instructions from an origin to the edge. An instruction says how to respond to the client, or to hold the client and subscribe
+//! it.
 //!
 //! An instruction is in response headers ([`from_headers`]) or in a JSON body ([`from_json`]); both yield an [`Instruct`].
 
@@ -34,7 +35,7 @@ pub enum Hold {
     /// Send the response and finish.
     #[default]
     Answered,
-    /// Wait for one published response, or send the origin's after the timeout: long polling.
+    /// Long polling: wait for one published response. After the timeout, send the origin's own response.
     Response,
     /// Send the response's head and body, followed by published items.
     Stream,
@@ -43,11 +44,11 @@ pub enum Hold {
 /// A subscription.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Channel {
-    /// The name as the origin wrote it, without the route's prefix.
+    /// Name of the channel as the origin wrote it, without the route's prefix.
     pub name: Vec<u8>,
     /// Id of the last item in the origin's response: reliable delivery.
     pub prev_id: Option<Vec<u8>>,
-    /// Names of filters, at most [`FILTERS_MAX`]; unknown ones are stored, and have no effect.
+    /// Names of filters, at most [`FILTERS_MAX`]. Unknown names are stored and have no effect.
     pub filters: Vec<Vec<u8>>,
 }
 
@@ -56,31 +57,32 @@ pub struct Channel {
 pub struct NextLink {
     /// Absolute, or relative to the URI of the request.
     pub uri: Vec<u8>,
-    /// Time without items after which it is requested, in seconds; 0: as soon as the previous response has ended.
+    /// Time without items after which the edge requests the link, in seconds. 0: the edge requests the link as soon as the previous
+    /// response has ended.
     pub timeout_s: u32,
 }
 
 /// Rule that finds the session in a later request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SessionDetect {
-    /// Prefix of the paths it applies to.
+    /// Prefix of the paths to which the rule applies.
     pub path_prefix: Vec<u8>,
     /// JSON pointer to the id.
     pub sid_pointer: Vec<u8>,
-    /// Parameter with the JSON; `None`: the body is the JSON.
+    /// Form parameter that contains the JSON. `None`: the body is the JSON.
     pub json_param: Option<Vec<u8>>,
 }
 
-/// The client's response.
+/// The response to the client.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Answer {
     /// Status for the client.
     pub status: u16,
-    /// Reason phrase; empty: the standard one.
+    /// Reason phrase. Empty: the standard phrase of the status.
     pub reason: Vec<u8>,
-    /// Headers for the client, without those of GRIP.
+    /// Headers for the client, without GRIP headers.
     pub headers: Vec<(Vec<u8>, Vec<u8>)>,
-    /// Body in the instruction; `None`: the body of the origin's response.
+    /// Body given in the instruction. `None`: use the body of the origin's response.
     pub body: Option<Vec<u8>>,
 }
 
@@ -89,11 +91,11 @@ pub struct Answer {
 pub struct Instruct {
     /// Action of the edge for the client.
     pub hold: Hold,
-    /// Subscriptions in order, each name once; the last one of equal names is used.
+    /// Subscriptions in order. Each name occurs once. If the origin repeats a name, the last subscription is used.
     pub channels: Vec<Channel>,
     /// Timeout of a long poll, in seconds.
     pub timeout_s: u32,
-    /// Keep-alive data of a stream; `None`: none is sent.
+    /// Keep-alive data of a stream. `None`: the edge sends no keep-alive data.
     pub keep_alive: Option<KeepAlive>,
     /// Metadata for filters.
     pub meta: Meta,
@@ -103,7 +105,7 @@ pub struct Instruct {
     pub gone: Option<Vec<u8>>,
     /// Ids of the last items that the session has received, by channel.
     pub last_ids: Vec<(Vec<u8>, Vec<u8>)>,
-    /// The session of this connection.
+    /// Session id of this connection.
     pub session_id: Option<Vec<u8>>,
     /// Rules that find sessions.
     pub session_detect: Vec<SessionDetect>,
@@ -112,7 +114,7 @@ pub struct Instruct {
 }
 
 impl Instruct {
-    /// Adds a subscription, or replaces the one of the same name in place.
+    /// Adds a subscription. If there is one with the same name, replaces it in place.
     fn subscribe(&mut self, channel: Channel) {
         match self
             .channels
@@ -125,7 +127,7 @@ impl Instruct {
     }
 }
 
-/// Reason why an instruction is invalid: the client gets status 502, the log this text.
+/// Reason why an instruction is invalid. The client gets status 502, and the log gets this text.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InstructError {
     /// A header with an invalid value.
@@ -133,7 +135,7 @@ pub enum InstructError {
     Header {
         /// Its name.
         header: &'static str,
-        /// Its value, shortened.
+        /// Value of the header, shortened.
         value: String,
         /// The accepted values.
         fix: &'static str,
@@ -146,7 +148,7 @@ pub enum InstructError {
         /// The accepted values.
         fix: &'static str,
     },
-    /// More than [`FILTERS_MAX`].
+    /// The channel has more than [`FILTERS_MAX`] filters.
     #[error("channel {channel:?} has more than {FILTERS_MAX} filters; leave some out")]
     FiltersTooMany {
         /// Its name.

@@ -1,4 +1,4 @@
-//! Properties of instructions: written values read back, as headers and as JSON, and no input breaks a limit.
+//! Tests that written instructions are read back unchanged, as headers and as JSON, and that no input exceeds a limit.
 
 use proptest::prelude::*;
 use serde_json::json;
@@ -6,7 +6,7 @@ use serde_json::json;
 use super::*;
 use crate::{encoding, params};
 
-/// Text valid in both notations: names and ids, including quotes and separators.
+/// Generates text that is valid in both notations, for names and ids. It includes quotes and separators.
 fn text() -> impl Strategy<Value = String> {
     "[ -~]{1,12}"
 }

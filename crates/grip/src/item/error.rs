@@ -1,6 +1,6 @@
 //! Errors in items.
 
-/// Reason why an item is refused. The texts are those of Pushpin's control port, which publishers compare.
+/// Reason why an item is refused. The texts are those of Pushpin's control port, because publishers compare them.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ItemError {
     /// An object is required.
@@ -11,7 +11,7 @@ pub enum ItemError {
     Missing {
         /// The object.
         place: String,
-        /// The fields of which it needs one.
+        /// The fields, of which the item needs at least one.
         names: &'static str,
     },
     /// A field has the wrong type.
@@ -38,7 +38,7 @@ pub enum ItemError {
         /// The field.
         name: &'static str,
     },
-    /// There is nothing to deliver.
+    /// The item has no format, so there is nothing to deliver.
     #[error("no formats specified")]
     Formats,
     /// A list or pair has an invalid element.

@@ -1,4 +1,4 @@
-//! Reads fields; errors have the texts of Pushpin, which publishers compare.
+//! Reads fields of items. Errors have the texts of Pushpin, because publishers compare them.
 
 use super::error::ItemError;
 use crate::encoding;
@@ -7,7 +7,7 @@ use crate::value::Value;
 
 type Read<T> = Result<T, ItemError>;
 
-/// An object whose fields are read, with its name in errors.
+/// An object whose fields are read, and the object's name in errors.
 #[derive(Clone, Copy)]
 pub(super) struct Object<'a> {
     pub value: &'a Value,
@@ -59,7 +59,8 @@ impl<'a> Object<'a> {
         }
     }
 
-    /// Returns text, or the bytes under the other name, which take precedence. In JSON these are base64.
+    /// Returns the text under `plain`, or the bytes under `binary`. If both exist, the bytes take precedence. In JSON the bytes are
+    /// base64.
     pub fn content(&self, plain: &'static str, binary: &'static str) -> Read<Option<Content>> {
         let Some(bytes) = self.text(binary)? else {
             return Ok(self.owned(plain)?.map(Content::Plain));
@@ -101,7 +102,7 @@ impl<'a> Object<'a> {
     }
 }
 
-/// Content, by the name under which it was given.
+/// Content, and the kind of name under which it was given.
 pub(super) enum Content {
     Plain(Vec<u8>),
     Binary(Vec<u8>),

@@ -1,4 +1,4 @@
-//! Published items: one item, for one channel, in up to three formats.
+//! Published items. An item belongs to one channel and has up to three formats.
 //!
 //! A subscriber receives only the format of its transport: a long poll `http_response`, a stream `http_stream`, a
 //! WebSocket `ws_message`.
@@ -18,7 +18,7 @@ use crate::instruct::Meta;
 /// A published item.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Item {
-    /// Its channel, including the route's prefix.
+    /// Channel of the item, including the route's prefix.
     pub channel: Vec<u8>,
     /// Id of the item, for reliable delivery.
     pub id: Option<Vec<u8>>,
@@ -26,15 +26,15 @@ pub struct Item {
     pub prev_id: Option<Vec<u8>>,
     /// Metadata for filters.
     pub meta: Meta,
-    /// Size for counting blocks; `None`: that of the content.
+    /// Size for counting blocks. `None`: the size of the content counts.
     pub size: Option<u32>,
-    /// True if it is delivered without waiting for its predecessor.
+    /// True if the item is delivered without waiting for its predecessor.
     pub no_seq: bool,
-    /// For long polls.
+    /// Format for long polls.
     pub http_response: Option<Format<ResponseAction>>,
     /// For streams.
     pub http_stream: Option<Format<StreamAction>>,
-    /// For WebSockets.
+    /// Format for WebSockets.
     pub ws_message: Option<Format<MessageAction>>,
 }
 
@@ -42,7 +42,7 @@ pub struct Item {
 const OVERHEAD_BYTES: usize = 256;
 
 impl Item {
-    /// Returns its estimated size while it waits, in bytes.
+    /// Returns the estimated memory size of the item while it waits, in bytes.
     pub fn bytes(&self) -> usize {
         let of = |text: &Option<Vec<u8>>| text.as_ref().map_or(0, Vec::len);
         let meta: usize = self
@@ -60,7 +60,7 @@ impl Item {
         OVERHEAD_BYTES + names + meta + response + stream + message
     }
 
-    /// Returns the number of blocks of `block_bytes` that a content of `bytes` counts as; if `block_bytes` is 0: one.
+    /// Returns the number of blocks of `block_bytes` as which a content of `bytes` counts. If `block_bytes` is 0, returns one.
     pub fn blocks(&self, bytes: usize, block_bytes: u64) -> u64 {
         let bytes = self.size.map_or(bytes as u64, u64::from);
         match block_bytes {
@@ -71,7 +71,7 @@ impl Item {
 }
 
 impl ResponseAction {
-    /// Returns the size of its content in bytes.
+    /// Returns the size of the content in bytes.
     pub fn bytes(&self) -> usize {
         let Self::Send(response) = self else {
             return 0;
@@ -87,7 +87,7 @@ impl ResponseAction {
 }
 
 impl StreamAction {
-    /// Returns the size of its content in bytes.
+    /// Returns the size of the content in bytes.
     pub fn bytes(&self) -> usize {
         match self {
             Self::Send(content) => content.len(),
@@ -97,7 +97,7 @@ impl StreamAction {
 }
 
 impl MessageAction {
-    /// Returns the size of its content in bytes.
+    /// Returns the size of the content in bytes.
     pub fn bytes(&self) -> usize {
         match self {
             Self::Send { content, .. } => content.len(),
@@ -107,12 +107,12 @@ impl MessageAction {
     }
 }
 
-/// An action, with the content filters it is meant for.
+/// An action, with the content filters that the publisher expects.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Format<T> {
     /// The action.
     pub action: T,
-    /// The subscription must have exactly these content filters; `None`: any.
+    /// Content filters that the subscription must have, exactly. `None`: the subscription may have any.
     pub content_filters: Option<Vec<Vec<u8>>>,
 }
 
@@ -131,7 +131,7 @@ impl<T> Format<T> {
 pub enum ResponseAction {
     /// Send a response.
     Send(Response),
-    /// Repeat its request to the origin.
+    /// Repeat the client's request to the origin.
     Hint,
     /// Not defined for long polls: no action.
     Close,
@@ -144,9 +144,9 @@ pub enum ResponseAction {
 pub struct Response {
     /// Status.
     pub code: u16,
-    /// Reason; empty: the standard one.
+    /// Reason phrase. Empty: the standard phrase of the status.
     pub reason: Vec<u8>,
-    /// Headers, which replace those of the same names in the instruction.
+    /// Headers of the response. They replace headers with the same names in the instruction.
     pub headers: Vec<(Vec<u8>, Vec<u8>)>,
     /// The body.
     pub body: Body,
@@ -157,7 +157,7 @@ pub struct Response {
 pub enum Body {
     /// These bytes.
     Bytes(Vec<u8>),
-    /// The instruction's body, changed by these operations (RFC 6902).
+    /// Use the body of the instruction, changed by these operations (RFC 6902).
     Patch(serde_json::Value),
 }
 
@@ -166,7 +166,7 @@ pub enum Body {
 pub enum StreamAction {
     /// Send these bytes unchanged.
     Send(Vec<u8>),
-    /// Request its next link.
+    /// Request the next link of the stream.
     Hint,
     /// End the stream.
     Close,
@@ -189,7 +189,7 @@ pub enum MessageKind {
 }
 
 impl MessageKind {
-    /// Returns the type of this name.
+    /// Returns the kind with this name.
     pub fn from_name(name: &[u8]) -> Option<Self> {
         match name {
             b"text" => Some(Self::Text),
@@ -200,7 +200,7 @@ impl MessageKind {
         }
     }
 
-    /// Returns its name.
+    /// Returns the name of the kind.
     pub fn name(self) -> &'static str {
         match self {
             Self::Text => "text",
@@ -223,19 +223,19 @@ pub enum MessageAction {
     },
     /// Not defined for WebSockets: no action.
     Hint,
-    /// Close it, also towards its origin.
+    /// Close the connection to the client and the connection to the origin.
     Close {
-        /// The close code; `None`: no code.
+        /// Close code. `None`: the Close frame has no code.
         code: Option<u16>,
         /// The reason, in UTF-8.
         reason: Vec<u8>,
     },
-    /// If it is a WebSocket over HTTP, poll its origin now.
+    /// If the connection is a WebSocket over HTTP, poll its origin now.
     Refresh,
 }
 
 impl Item {
-    /// Returns the size for counting blocks: the given one, or that of its largest content.
+    /// Returns the size for counting blocks. This is the given size, or else the size of the largest content.
     pub fn size(&self) -> usize {
         if let Some(size) = self.size {
             return size as usize;

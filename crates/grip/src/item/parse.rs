@@ -15,7 +15,7 @@ const ITEM: &str = "publish item object";
 
 type Read<T> = Result<T, ItemError>;
 
-/// Parses the items of a request: an object with a list under `items`. One invalid item refuses all.
+/// Parses the items of a request: an object with a list under `items`. If one item is invalid, all are refused.
 ///
 /// # Errors
 /// A field is invalid.
@@ -31,7 +31,7 @@ pub fn parse_list(value: &Value, notation: Notation) -> Read<Vec<Item>> {
     }
 }
 
-/// Parses one item. `channel`, from a ZeroMQ subscription, replaces the item's own.
+/// Parses one item. `channel` comes from a ZeroMQ subscription and replaces the channel that the item names.
 ///
 /// # Errors
 /// A field is invalid.

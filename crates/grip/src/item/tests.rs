@@ -9,7 +9,7 @@ fn read(json: &str) -> Result<Item, ItemError> {
     parse(&Value::from(json), Notation::Json, None)
 }
 
-/// Responses of Debian's Pushpin 1.36 at its control port.
+/// Responses of Debian's Pushpin 1.36 on its control port.
 const AS_PUSHPIN: &[(&str, &str)] = &[
     ("1", "publish item object is not an object"),
     ("{}", "publish item object does not contain 'channel'"),
@@ -157,7 +157,7 @@ const AS_PUSHPIN: &[(&str, &str)] = &[
     ),
 ];
 
-/// Items that Pushpin accepts, or refuses without a reason, and that are refused here with one.
+/// Items that Pushpin accepts, or refuses without a reason. This crate refuses them with a reason.
 const STRICTER: &[(&str, &str)] = &[
     (
         r#"{"channel":"c","http-stream":{"action":"foo"}}"#,

@@ -72,7 +72,8 @@ impl Fields {
         self.value(name, Value::Bytes(bytes.to_vec()));
     }
 
-    /// Writes content under the plain name if the notation can represent it, otherwise as base64 under the other name.
+    /// Writes content under the name `plain` if the notation can represent the bytes. Otherwise writes base64 under the name
+    /// `binary`.
     fn content(&mut self, plain: &str, binary: &str, bytes: &[u8]) {
         match self.notation == Notation::Tnetstring || std::str::from_utf8(bytes).is_ok() {
             true => self.bytes(plain, bytes),

@@ -1,12 +1,12 @@
-//! Events: `TYPE SIZE CRLF CONTENT CRLF`, or `TYPE CRLF` without content.
+//! Events of WebSocket over HTTP, written as `TYPE SIZE CRLF CONTENT CRLF`, or as `TYPE CRLF` without content.
 
-/// Maximum length of a line with type and size, in bytes.
+/// Maximum length of the line with type and size, in bytes.
 pub const LINE_BYTES_MAX: usize = 128;
 
 /// An event of a WebSocket.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// It is open; the first event of the first request and its response.
+    /// The WebSocket is open. This is the first event of the first request and of its response.
     Open,
     /// A text message.
     Text(Vec<u8>),
@@ -16,14 +16,15 @@ pub enum Event {
     Ping(Vec<u8>),
     /// A pong frame.
     Pong(Vec<u8>),
-    /// The closing handshake: a code and a reason in UTF-8, or neither.
+    /// The closing handshake, with a code and a UTF-8 reason, or with neither.
     Close(Option<(u16, Vec<u8>)>),
-    /// It was closed without a closing handshake.
+    /// The WebSocket was closed without a closing handshake.
     Disconnect,
 }
 
 impl Event {
-    /// Returns the content that `Content-Bytes-Accepted` counts; a close is accepted together with the data before it.
+    /// Returns the content that `Content-Bytes-Accepted` counts. A close has no such content, because it is accepted together with
+    /// the data before it.
     pub fn content(&self) -> &[u8] {
         match self {
             Self::Text(content)
@@ -44,18 +45,18 @@ pub enum EventError {
     /// A size is not hexadecimal.
     #[error("the size of an event is not a hexadecimal number")]
     Size,
-    /// Content is shorter than its size.
+    /// The content of an event is shorter than its stated size.
     #[error("an event has less content than its size says; sizes are in hexadecimal")]
     Truncated,
-    /// Content is longer than its size.
+    /// The content of an event is longer than its stated size.
     #[error("no CRLF follows the content of an event; sizes are in hexadecimal")]
     End,
-    /// A close has one byte of content.
+    /// A close event has one byte of content.
     #[error("a CLOSE has a content of one byte; give a two-byte code and a reason, or nothing")]
     Close,
 }
 
-/// Decodes all events of a body. Unknown types of newer peers are skipped.
+/// Decodes all events of a body. Events of unknown types, which newer peers may send, are skipped.
 ///
 /// # Errors
 /// An event is invalid. The entire body is refused, because earlier events may be wrong too.
@@ -104,7 +105,7 @@ pub fn encode(out: &mut Vec<u8>, event: &Event) {
         Event::Disconnect => ("DISCONNECT", &[][..]),
     };
     out.extend_from_slice(name.as_bytes());
-    // A message has a size even if it is empty: without one it might be read as another kind of event.
+    // Write a size for messages even if they are empty. Without a size, the event might be read as another kind of event.
     if !content.is_empty() || matches!(event, Event::Text(_) | Event::Binary(_)) {
         out.extend_from_slice(format!(" {:x}\r\n", content.len()).as_bytes());
         out.extend_from_slice(content);
@@ -112,7 +113,7 @@ pub fn encode(out: &mut Vec<u8>, event: &Event) {
     out.extend_from_slice(b"\r\n");
 }
 
-/// Hexadecimal in any case, with or without `0x`: backends send all of these.
+/// Parses a hexadecimal size in upper or lower case, with or without `0x`. Backends send all of these forms.
 fn size(text: &[u8]) -> Result<usize, EventError> {
     let digits = text
         .strip_prefix(b"0x")

@@ -1,4 +1,4 @@
-//! Headers of requests and responses.
+//! Headers of requests and responses of WebSocket over HTTP.
 
 use crate::instruct::Meta;
 use crate::params::values;
@@ -12,7 +12,8 @@ pub const KEEP_ALIVE_MIN_DEFAULT_S: u32 = 20;
 
 const SET_META: &[u8] = b"set-meta-";
 
-/// Returns true if a client's header is forwarded to the origin: all except those that the edge sets, in any spelling.
+/// Returns true if a client's header is forwarded to the origin. Only the headers that the edge sets itself are not forwarded, in
+/// any spelling.
 pub fn is_forwarded(name: &[u8]) -> bool {
     const OWN: [&str; 8] = [
         "upgrade",
@@ -37,28 +38,28 @@ pub fn meta_headers(meta: &Meta) -> impl Iterator<Item = (Vec<u8>, &[u8])> {
 /// Keep-alive setting in a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeepAlive {
-    /// Not present: unchanged.
+    /// The header is not present, so the setting stays unchanged.
     Unchanged,
-    /// No keep-alive requests.
+    /// The edge sends no keep-alive requests.
     Off,
-    /// After this number of idle seconds.
+    /// The edge sends a keep-alive request after this number of idle seconds.
     Every(u32),
 }
 
 /// Content of a response's headers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reply {
-    /// In the first response: control messages are enabled, with this prefix for all others.
+    /// Set in the first response if control messages are enabled. All other messages then have this prefix.
     pub message_prefix: Option<Vec<u8>>,
-    /// Keep-alive requests.
+    /// Change to the keep-alive requests.
     pub keep_alive: KeepAlive,
-    /// Metadata to set (a value) or remove (`None`), by lower-case name.
+    /// Metadata to set (with a value) or to remove (`None`), by lower-case name.
     pub set_meta: Vec<(Vec<u8>, Option<Vec<u8>>)>,
-    /// Number of accepted content bytes of the request; `None`: all.
+    /// Number of content bytes of the request that the origin accepted. `None`: it accepted all.
     pub content_bytes_accepted: Option<usize>,
 }
 
-/// Reason why a response is not one of events.
+/// Reason why a response is not a valid response with events.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HeaderError {
     /// Another status: during the opening, the response is for the client.
@@ -73,7 +74,7 @@ pub enum HeaderError {
 }
 
 impl Reply {
-    /// Parses the head of a response. Keep-alive intervals are at least `keep_alive_min_s`.
+    /// Parses the head of a response. Raises keep-alive intervals to at least `keep_alive_min_s`.
     ///
     /// # Errors
     /// It is not a response of events.

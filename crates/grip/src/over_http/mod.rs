@@ -1,4 +1,4 @@
-//! WebSocket over HTTP: a WebSocket's events as bodies of requests and responses.
+//! WebSocket over HTTP: the events of a WebSocket are sent in the bodies of requests and responses.
 
 mod event;
 mod headers;

@@ -1,4 +1,4 @@
-//! Queue of events for the origin: one request at a time, and events that it does not accept are sent again.
+//! Queue of events for the origin. One request is sent at a time. Events that the origin does not accept are sent again.
 
 use std::collections::VecDeque;
 
@@ -10,14 +10,14 @@ pub struct Outbox {
     events: VecDeque<Event>,
     /// Number of events in the pending request.
     offered: usize,
-    /// Content bytes of `events` that were in an earlier request.
+    /// Number of content bytes in `events` that an earlier request already contained.
     replayed: usize,
     content_bytes: usize,
     content_bytes_max: usize,
     events_max: usize,
 }
 
-/// There is no room; the event was not added.
+/// The queue has no room, so the event was not added.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the origin is too slow: too many bytes wait for it")]
 pub struct Full;
@@ -25,9 +25,9 @@ pub struct Full;
 /// Extent of a response's acceptance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Accepted {
-    /// Everything offered.
+    /// The origin accepted everything in the request.
     All,
-    /// A part; the rest comes first in the next request.
+    /// The origin accepted a part. The rest comes first in the next request.
     Part,
 }
 
@@ -37,7 +37,7 @@ pub enum AcceptError {
     /// More than was offered.
     #[error("Content-Bytes-Accepted is more than was sent")]
     TooMuch,
-    /// Nothing, although the queue is full.
+    /// The origin accepted nothing, although the queue is full.
     #[error("Content-Bytes-Accepted is 0 while the queue is full; accept a part")]
     Stuck,
 }
@@ -58,7 +58,7 @@ impl Outbox {
     /// Adds an event.
     ///
     /// # Errors
-    /// There is no room. The reader of the client's socket should check [`Self::has_room`] first.
+    /// The queue has no room. The reader of the client's socket should check [`Self::has_room`] first.
     pub fn push(&mut self, event: Event) -> Result<(), Full> {
         let content_bytes = self.content_bytes + event.content().len();
         if content_bytes > self.content_bytes_max || self.events.len() >= self.events_max {
@@ -82,7 +82,7 @@ impl Outbox {
 
     /// Appends the body of the next request and returns the number of content bytes that are sent again.
     ///
-    /// With `is_single` it contains one event only, for the route option `one_event`.
+    /// With `is_single` the body contains only one event, for the route option `one_event`.
     pub fn offer(&mut self, body: &mut Vec<u8>, is_single: bool) -> usize {
         self.offered = match is_single {
             true => self.events.len().min(1),
@@ -97,7 +97,7 @@ impl Outbox {
         replayed
     }
 
-    /// Handles a response that accepted `content_bytes` of the request; `None`: all.
+    /// Handles a response that accepted `content_bytes` of the request. `None`: the response accepted all.
     ///
     /// # Errors
     /// The number is invalid, or no progress is possible.
@@ -113,7 +113,7 @@ impl Outbox {
         self.content_bytes -= left;
         self.replayed -= left.min(self.replayed);
         let is_all = left == offered_bytes;
-        // Events without content are accepted with the data before them; those after unaccepted data are not.
+        // Events without content are accepted together with the data before them. Events after unaccepted data are not accepted.
         while self.offered > 0
             && let Some(len) = self.events.front().map(|event| event.content().len())
             && len <= left
@@ -134,7 +134,7 @@ impl Outbox {
         })
     }
 
-    /// Handles a failed request; all its events are offered again.
+    /// Handles a failed request. The next request contains all its events again.
     pub fn fail(&mut self) {
         self.offered = 0;
     }
@@ -146,7 +146,7 @@ impl Outbox {
     }
 }
 
-/// Removes the accepted content; the rest is a message of the same type.
+/// Removes the accepted content from an event. The rest becomes a message of the same type.
 fn trim(event: &mut Event, taken: usize) {
     match event {
         Event::Text(content)

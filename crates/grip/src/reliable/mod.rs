@@ -1,4 +1,4 @@
-//! Reliable delivery: items in the order of their ids, each once, and recovery of clients that missed one.
+//! Reliable delivery. Items are delivered in the order of their ids, each once. Clients that missed an item recover.
 
 mod seen;
 mod sequencer;

@@ -3,7 +3,7 @@
 use std::collections::{HashSet, VecDeque};
 use std::rc::Rc;
 
-/// A set whose entries expire, and whose oldest entry is dropped when it is full.
+/// A set whose entries expire. If the set is full, its oldest entry is dropped.
 #[derive(Debug)]
 pub(super) struct Seen {
     keys: HashSet<Rc<[u8]>>,
@@ -22,7 +22,7 @@ impl Seen {
         }
     }
 
-    /// Adds an item. Returns false if it is present.
+    /// Adds an item. Returns false if the item is already present.
     pub fn insert(&mut self, now_ms: u64, channel: &[u8], id: &[u8]) -> bool {
         self.expire(now_ms);
         let key = key(channel, id);
@@ -103,7 +103,7 @@ mod tests {
         seen.forget(b"a", b"1");
         seen.forget(b"a", b"3");
         assert!(seen.insert(600, b"a", b"1") && !seen.insert(600, b"a", b"2"));
-        // Its time is that of the second insertion.
+        // The entry expires relative to the second insertion.
         assert!(!seen.insert(1_599, b"a", b"1") && seen.insert(1_600, b"a", b"1"));
     }
 

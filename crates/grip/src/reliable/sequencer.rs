@@ -1,7 +1,7 @@
 //! Delivers items of a channel in the order of their ids.
 //!
-//! An item with a predecessor waits for it, so a publisher may use several paths and send out of order. The wait is
-//! limited: clients recover lost items with their next link.
+//! An item with a predecessor waits for that predecessor, so a publisher may use several paths and send out of order. The waiting
+//! time is limited. Clients recover lost items with their next link.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -10,7 +10,7 @@ use super::seen::Seen;
 /// Limits of a [`Sequencer`]; each is a setting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Maximum time that an item waits for its predecessor: Pushpin's `message_wait`.
+    /// Maximum time that an item waits for its predecessor. Pushpin's setting is `message_wait`.
     pub wait_ms: u64,
     /// Maximum number of waiting items per channel.
     pub waiting_max: usize,
@@ -22,8 +22,8 @@ pub struct Limits {
     pub id_ttl_ms: u64,
     /// Maximum number of stored ids.
     pub ids_max: usize,
-    /// Maximum number of channels with a stored last id. Beyond it, channels without an item for `id_ttl_ms` are
-    /// dropped. If there are none, items of further channels are delivered in order of arrival.
+    /// Maximum number of channels with a stored last id. When there are more, channels without an item for `id_ttl_ms` are dropped.
+    /// If no channel can be dropped, items of further channels are delivered in order of arrival.
     pub channels_max: usize,
 }
 
@@ -44,26 +44,26 @@ impl Default for Limits {
 /// Order of an item.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Order<'a> {
-    /// Its id; an item without an id has no order.
+    /// Id of the item. An item without an id has no order.
     pub id: Option<&'a [u8]>,
-    /// The id of its predecessor.
+    /// Id of the item's predecessor.
     pub prev_id: Option<&'a [u8]>,
-    /// True if it never waits.
+    /// True if the item never waits.
     pub no_seq: bool,
-    /// Its share of `waiting_bytes_max` while it waits.
+    /// Number of bytes that the item uses of `waiting_bytes_max` while it waits.
     pub bytes: usize,
 }
 
 /// Result for an offered item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// It is among the items to deliver.
+    /// The item is among the items to deliver.
     Delivered,
-    /// It waits for its predecessor.
+    /// The item waits for its predecessor.
     Waiting,
-    /// It was offered before: dropped.
+    /// The item was offered before, so it is dropped.
     Duplicate,
-    /// Another item waits for the same predecessor: dropped.
+    /// Another item waits for the same predecessor, so this item is dropped.
     Rival,
     /// Too many items wait, or too many bytes: dropped.
     Full,
@@ -89,9 +89,9 @@ const TIDY_MS: u64 = 1_000;
 #[derive(Debug)]
 struct Channel<T> {
     last_id: Option<Vec<u8>>,
-    /// Time of its last item.
+    /// Time of the channel's last item.
     since_ms: u64,
-    /// By predecessor.
+    /// Waiting items by the id of their predecessor.
     waiting: HashMap<Vec<u8>, Waiting<T>>,
 }
 
@@ -116,13 +116,13 @@ impl<T> Sequencer<T> {
         }
     }
 
-    /// Returns true if a channel's ids are known.
+    /// Returns true if the sequencer knows ids of this channel.
     pub fn knows(&self, channel: &[u8]) -> bool {
         self.channels.contains_key(channel)
     }
 
-    /// Adopts a channel's state from elsewhere: ids of recently delivered items, oldest first. The next item follows
-    /// the last one without `no_seq`.
+    /// Adopts the state of a channel from another sequencer. `ids` are the ids of recently delivered items, oldest first. The next
+    /// item follows the last one without `no_seq`.
     pub fn prime<'a>(
         &mut self,
         now_ms: u64,
@@ -141,9 +141,9 @@ impl<T> Sequencer<T> {
         }
     }
 
-    /// Records an item of a channel that was delivered without being offered here. Appends the items that waited for it
-    /// to `out`; the channel's next item follows the newest of these. For an item offered here before, it only releases
-    /// the items that waited for it.
+    /// Records an item of a channel that was delivered without being offered here. Appends the items that waited for it to `out`;
+    /// the channel's next item follows the newest of these. If the item was offered here before, this function only releases the
+    /// items that waited for it.
     pub fn observe(
         &mut self,
         now_ms: u64,
@@ -167,23 +167,23 @@ impl<T> Sequencer<T> {
         }
     }
 
-    /// Drops the id of a delivered item that reached no subscriber, so that it is accepted when offered again.
+    /// Drops the id of a delivered item that reached no subscriber. The item is then accepted when it is offered again.
     pub fn forget_item(&mut self, channel: &[u8], id: &[u8]) {
         self.seen.forget(channel, id);
         if let Some(state) = self.channels.get_mut(channel)
             && state.last_id.as_deref() == Some(id)
         {
-            // The id before it, which its successor now follows, is unknown.
+            // The id of the predecessor, which the item's successor now follows, is unknown.
             state.last_id = None;
         }
     }
 
-    /// Returns true if items wait for their predecessors.
+    /// Returns true if any item waits for its predecessor.
     pub fn is_waiting(&self) -> bool {
         self.waiting_bytes > 0
     }
 
-    /// Returns the channels of at most `max` waiting items, those that wait longest.
+    /// Returns the channels of the `max` items that have waited longest.
     pub fn waiting(&mut self, max: usize) -> Vec<Vec<u8>> {
         let waits = |(_, channel, prev_id): &(u64, Vec<u8>, Vec<u8>)| {
             let state = self.channels.get(channel);
@@ -287,7 +287,7 @@ impl<T> Sequencer<T> {
                 // The channel was dropped.
                 continue;
             };
-            // Its predecessor may have arrived, and another item may wait for the same one since.
+            // The predecessor may have arrived, and since then another item may wait for the same predecessor.
             let is_due = |waiting: &Waiting<T>| waiting.deadline_ms == deadline_ms;
             if !state.waiting.get(&prev_id).is_some_and(is_due) {
                 continue;
@@ -311,7 +311,7 @@ impl<T> Sequencer<T> {
         self.channels.get(channel)?.last_id.as_deref()
     }
 
-    /// Drops a channel without subscribers, with its waiting items.
+    /// Drops a channel that has no subscribers, and its waiting items.
     pub fn forget(&mut self, channel: &[u8]) {
         if let Some(state) = self.channels.remove(channel) {
             let bytes: usize = state.waiting.values().map(|it| it.bytes).sum();
@@ -319,7 +319,8 @@ impl<T> Sequencer<T> {
         }
     }
 
-    /// Drops every last id, so that the next item of a channel is accepted as it is. Waiting items keep waiting.
+    /// Drops all last ids, so that the next item of each channel is accepted whatever its predecessor is. Waiting items keep
+    /// waiting.
     pub fn recover(&mut self) {
         self.channels.retain(|_, state| {
             state.last_id = None;
@@ -329,7 +330,8 @@ impl<T> Sequencer<T> {
 }
 
 impl<T> Channel<T> {
-    /// Records that item `id` is delivered, and appends the items that waited for it. Returns their bytes.
+    /// Records that item `id` is delivered, and appends the items that waited for it. Returns the size of the appended items in
+    /// bytes.
     fn follow(&mut self, mut id: Vec<u8>, out: &mut Vec<T>) -> usize {
         let mut bytes = 0;
         while let Some(next) = self.waiting.remove(&id) {
@@ -409,12 +411,12 @@ mod tests {
         observe(&mut run, b"b");
         assert_eq!(run.out, ["a", "c"]);
         assert!(run.sequencer.waiting(10).is_empty() && !run.sequencer.is_waiting());
-        // An item that was offered here is observed, after one that was not.
+        // Observe an item that was offered here, after an item that was not.
         for id in [&b"a"[..], b"x", b"c"] {
             observe(&mut run, id);
         }
         assert_eq!(run.sequencer.last_id(b"c"), Some(&b"x"[..]));
-        // The publisher of "c" continues; its item waits until "c" is observed again.
+        // The publisher of "c" continues. The next item waits until "c" is observed again.
         assert_eq!(run.offer(0, "d", Some("c")), Verdict::Waiting);
         observe(&mut run, b"c");
         assert_eq!(run.offer(0, "x", None), Verdict::Duplicate);
@@ -473,7 +475,7 @@ mod tests {
         assert_eq!(run.offer(0, "y1", Some("x0")), Verdict::Rival);
         assert_eq!(run.offer(0, "z1", Some("z0")), Verdict::Waiting);
         assert_eq!(run.offer(0, "w1", Some("w0")), Verdict::Full);
-        // An item of a channel beyond the limit has no order, but is delivered.
+        // An item of a channel beyond the limit is delivered without order.
         let mut out = Vec::new();
         let mut other = |id: &[u8]| {
             let order = Order {
@@ -603,7 +605,7 @@ mod tests {
     }
 
     proptest! {
-        /// For any items in any order: limits hold, each accepted item is delivered once, and finally none waits.
+        /// For any items in any order, limits hold, each accepted item is delivered once, and finally no item waits.
         #[test]
         fn limits_hold_and_accepted_items_are_delivered(steps in steps()) {
             let limits = Limits { waiting_max: 3, waiting_total_max: 5, waiting_bytes_max: 30, channels_max: 2, ids_max: 8, ..Limits::default() };
@@ -633,7 +635,7 @@ mod tests {
             prop_assert_eq!(out.len(), taken);
         }
 
-        /// For any shuffling and repetition of a chain, each item is delivered once and in order.
+        /// For any shuffling and repetition of a chain of items, each item is delivered once and in order.
         #[test]
         fn restores_order_after_any_shuffle(mut order in Just((1..20u32).collect::<Vec<_>>()).prop_shuffle(), repeats in prop::collection::vec(0..19usize, 0..5)) {
             let mut run = Run::new(Limits::default());

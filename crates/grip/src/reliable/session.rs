@@ -1,12 +1,12 @@
-//! Decides whether a client that may have missed an item continues, or its origin is polled.
+//! Decides what to do with a client that may have missed an item: continue, or poll its origin.
 
-/// Maximum number of repetitions of a failed request for a next link.
+/// Maximum number of retries of a failed request for a next link.
 pub const LINK_RETRIES_MAX: u32 = 5;
 
 /// Result for a hold on a channel with a `prev-id`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OnHold {
-    /// No item was published since: hold it.
+    /// No item was published since the client's last item, so hold the client.
     Held,
     /// An item was published since: immediately repeat a long poll's request, or request a stream's next link.
     Behind,
@@ -15,11 +15,11 @@ pub enum OnHold {
 /// Result for an item of a subscription.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OnItem {
-    /// It follows the client's last item.
+    /// The item follows the client's last item.
     Delivered,
-    /// The client already has it: its origin's response included it.
+    /// The client already has the item, because the origin's response included it.
     Known,
-    /// The client has missed an item: drop its queue and poll its origin.
+    /// The client has missed an item. Drop the client's queue and poll its origin.
     Behind,
 }
 
@@ -31,7 +31,7 @@ pub fn on_hold(prev_id: Option<&[u8]>, last_id: Option<&[u8]>) -> OnHold {
     }
 }
 
-/// Compares an item with the client's last one, and updates that.
+/// Compares an item with the client's last item, and updates the last item.
 ///
 /// A subscription without `prev-id` accepts everything.
 pub fn on_item(had: &mut Option<Vec<u8>>, id: Option<&[u8]>, prev_id: Option<&[u8]>) -> OnItem {
@@ -50,8 +50,8 @@ pub fn on_item(had: &mut Option<Vec<u8>>, id: Option<&[u8]>, prev_id: Option<&[u
     OnItem::Delivered
 }
 
-/// Returns the delay before repetition `retry`, from 0, in milliseconds. `None`: no more. `random` spreads clients over
-/// a second.
+/// Returns the delay before retry number `retry`, counted from 0, in milliseconds. `None`: there are no more retries. `random`
+/// spreads clients over a second.
 pub fn retry_delay_ms(retry: u32, random: u32) -> Option<u64> {
     (retry < LINK_RETRIES_MAX).then(|| (1_000 << retry) + u64::from(random % 1_000))
 }

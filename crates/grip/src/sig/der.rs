@@ -1,4 +1,4 @@
-//! The part of DER that keys need: reads one element after the other.
+//! Parser for the part of DER that keys need. It reads one element after the other.
 
 /// Tag of a SEQUENCE.
 pub(super) const SEQUENCE: u8 = 0x30;
@@ -11,7 +11,7 @@ pub(super) const OCTET_STRING: u8 = 0x04;
 /// Tag of the public key in a SEC 1 private key: `[1]`.
 pub(super) const SEC1_PUBLIC: u8 = 0xa1;
 
-/// Returns tag, content and rest of the first element.
+/// Returns the tag and the content of the first element, and the bytes after it.
 pub(super) fn element(bytes: &[u8]) -> Option<(u8, &[u8], &[u8])> {
     let (&[tag, first], rest) = bytes.split_first_chunk::<2>()?;
     let (len, rest) = match first {
@@ -31,7 +31,7 @@ pub(super) fn element(bytes: &[u8]) -> Option<(u8, &[u8], &[u8])> {
     Some((tag, content, rest))
 }
 
-/// Returns content and rest of the first element, which must have this tag.
+/// Returns the content of the first element, which must have this tag, and the bytes after it.
 pub(super) fn expect(bytes: &[u8], tag: u8) -> Option<(&[u8], &[u8])> {
     element(bytes)
         .filter(|(found, _, _)| *found == tag)

@@ -1,4 +1,4 @@
-//! Keys, in the forms used in configurations.
+//! Keys, in the forms that configurations use.
 
 use std::path::{Path, PathBuf};
 use std::{fmt, io};
@@ -15,7 +15,7 @@ pub struct Key(pub(super) Kind);
 
 pub(super) enum Kind {
     Secret(hmac::Key),
-    /// With its public point.
+    /// Private key, with its public point.
     EcdsaPrivate(Box<EcdsaKeyPair>, Vec<u8>),
     EcdsaPublic(Vec<u8>),
     RsaPrivate(Box<RsaKeyPair>),
@@ -52,7 +52,7 @@ pub enum KeyError {
     /// The file after `file:` cannot be read.
     #[error("the key file cannot be read: {0}")]
     File(#[from] FileError),
-    /// The file has neither format.
+    /// The file is neither PEM nor a secret in hexadecimal.
     #[error("the key file holds neither PEM nor a secret in hexadecimal")]
     FileContent,
     /// The PEM is unusable.
@@ -93,7 +93,7 @@ impl Key {
         }
     }
 
-    /// Returns true if this is a secret that equals `bytes`, in constant time.
+    /// Returns true if this key is a secret that equals `bytes`. The comparison takes constant time.
     pub fn is_secret_of(&self, bytes: &[u8]) -> bool {
         const WITNESS: &[u8] = b"the same secret";
         let Kind::Secret(key) = &self.0 else {
@@ -108,12 +108,12 @@ impl Key {
         Self(Kind::Secret(hmac::Key::new(hmac::HMAC_SHA256, secret)))
     }
 
-    /// Returns true if both ends have the same key.
+    /// Returns true if the key is a secret that both ends share.
     pub fn is_secret(&self) -> bool {
         matches!(self.0, Kind::Secret(_))
     }
 
-    /// Returns the `alg` of tokens signed with this key.
+    /// Returns the `alg` value of tokens that are signed with this key.
     pub fn algorithm(&self) -> &'static str {
         match self.0 {
             Kind::Secret(_) => "HS256",
@@ -155,13 +155,13 @@ impl Key {
 }
 
 impl fmt::Debug for Key {
-    /// Omits the key, which would end up in a log.
+    /// Omits the key, so that it cannot end up in a log.
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "Key({})", self.algorithm())
     }
 }
 
-/// Returns label and content of the first block, and the text after it.
+/// Returns the label and the content of the first PEM block, and the text after the block.
 fn block(text: &str) -> Option<(&str, Vec<u8>, &str)> {
     let start = text.find("-----BEGIN ")? + "-----BEGIN ".len();
     let (label, rest) = text[start..].split_once("-----")?;
@@ -213,7 +213,7 @@ fn ecdsa(pair: EcdsaKeyPair) -> Kind {
 fn subject_public_key(body: &[u8]) -> Option<Kind> {
     /// 1.2.840.10045.3.1.7, the curve P-256.
     const P256: &[u8] = &[0x2a, 0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07];
-    /// 1.2.840.113549.1.1.1, RSA.
+    /// Object identifier of RSA: 1.2.840.113549.1.1.1.
     const RSA: &[u8] = &[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01, 0x01];
     let (fields, _) = der::expect(body, der::SEQUENCE)?;
     let (algorithm, rest) = der::expect(fields, der::SEQUENCE)?;

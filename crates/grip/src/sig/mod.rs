@@ -1,7 +1,8 @@
 //! `Grip-Sig`: a JSON web token that proves to backends that a request comes from their edge, and to an edge that a
 //! client is another edge.
 //!
-//! The key determines the algorithm: HS256, ES256 or RS256. The algorithm in a token must agree, and selects nothing.
+//! The key determines the algorithm: HS256, ES256 or RS256. The algorithm named in a token must be the same. It is never used to
+//! select one.
 
 mod der;
 mod key;
@@ -17,7 +18,7 @@ pub use key::{FileError, Key, KeyError};
 
 use key::Kind;
 
-/// The header's name.
+/// Name of the header.
 pub const HEADER: &str = "Grip-Sig";
 /// Validity of the edge's tokens, in seconds.
 pub const LIFETIME_S: u64 = 3_600;
@@ -29,7 +30,7 @@ pub const TOKEN_BYTES_MAX: usize = 8_192;
 pub struct Claims {
     /// The issuer.
     pub issuer: Option<String>,
-    /// Expiry, in seconds since 1970; the token is invalid from then on.
+    /// Expiry time, in seconds since 1970. The token is invalid from that second on.
     pub expires_s: Option<u64>,
     /// Start of validity, in seconds since 1970.
     pub not_before_s: Option<u64>,
@@ -61,10 +62,10 @@ pub enum VerifyError {
     /// Expired, or without an expiry.
     #[error("the token has expired, or has no exp; compare the clocks of both machines")]
     Expired,
-    /// Not valid yet.
+    /// The token is not valid yet.
     #[error("the token is not yet valid; compare the clocks of both machines")]
     NotYet,
-    /// From another issuer.
+    /// The token has another issuer.
     #[error("the token has another issuer")]
     Issuer,
 }
@@ -120,7 +121,7 @@ pub fn sign(key: &Key, claims: &Claims) -> Result<String, SignError> {
 /// Verifies a token: its signature, its times, and its issuer if one is expected.
 ///
 /// # Errors
-/// The token is refused.
+/// The token is invalid.
 pub fn verify(
     key: &Key,
     token: &[u8],
@@ -185,7 +186,7 @@ fn object(part: &[u8]) -> Result<Map<String, Value>, VerifyError> {
         .ok_or(VerifyError::Malformed)
 }
 
-/// Parses seconds; some libraries write them with a fraction.
+/// Parses a time in seconds. Some libraries write a fraction.
 fn seconds(fields: &Map<String, Value>, name: &str) -> Result<Option<u64>, VerifyError> {
     fields
         .get(name)

@@ -2,7 +2,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// A fixed present time, so that tests need no clock.
+/// A fixed present time, so that the tests need no clock.
 const NOW_S: u64 = 1_800_000_000;
 
 fn claims() -> Claims {

@@ -1,6 +1,6 @@
 //! ZeroMQ endpoint addresses.
 
-/// Address that a socket binds or connects to.
+/// Address to which a socket binds or connects.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Endpoint {
     /// `tcp://HOST:PORT`; `*` is any address.
@@ -23,7 +23,7 @@ impl Endpoint {
     /// Parses an endpoint.
     ///
     /// # Errors
-    /// It is invalid, or its transport is not supported.
+    /// The endpoint is invalid, or its transport is not supported.
     pub fn parse(text: &str) -> Result<Self, EndpointError> {
         let wrong = || EndpointError(text.to_owned());
         if let Some(path) = text.strip_prefix("ipc://") {

@@ -1,13 +1,13 @@
-//! Frames: a byte of flags, a length of one or eight bytes, and the body.
+//! Frames of ZMTP. A frame has a byte of flags, a length of one or eight bytes, and a body.
 
-/// More frames of the message follow.
+/// Flag: more frames of the message follow.
 pub(super) const MORE: u8 = 1;
 /// The length has eight bytes.
 pub(super) const LONG: u8 = 2;
 /// The frame is a command, not part of a message.
 pub(super) const COMMAND: u8 = 4;
 
-/// Appends a message of these parts.
+/// Appends a message that consists of these parts.
 pub fn message(out: &mut Vec<u8>, parts: &[&[u8]]) {
     for (at, part) in parts.iter().enumerate() {
         let more = if at + 1 < parts.len() { MORE } else { 0 };
@@ -15,7 +15,7 @@ pub fn message(out: &mut Vec<u8>, parts: &[&[u8]]) {
     }
 }
 
-/// Appends a subscription to messages that start with `topic`, or its end, as a SUB socket sends it.
+/// Appends the subscription to messages that start with `topic`, or the end of that subscription, as a SUB socket sends it.
 ///
 /// Uses the message form of ZMTP 3.0, which every version accepts.
 pub fn subscription(out: &mut Vec<u8>, topic: &[u8], is_wanted: bool) {
@@ -42,7 +42,7 @@ fn frame(out: &mut Vec<u8>, flags: u8, body: &[u8]) {
     out.extend_from_slice(body);
 }
 
-/// Returns flags and length of the first frame, and the size of both. `None`: incomplete.
+/// Returns the flags and the length of the first frame, and the size of both fields. `None`: the bytes are incomplete.
 pub(super) fn head(bytes: &[u8]) -> Option<(u8, u64, usize)> {
     let (&flags, rest) = bytes.split_first()?;
     match flags & LONG {

@@ -1,7 +1,7 @@
 //! ZMTP 3, the wire protocol of ZeroMQ, with the NULL mechanism, as far as Pushpin's ports need it.
 //!
-//! A [`Peer`] is one connection, at either end. It reads bytes, and returns messages, subscriptions and bytes to send.
-//! Its owner handles reconnecting, queues and fan-out.
+//! A [`Peer`] is one connection, at either end. It reads bytes, and returns messages, subscriptions and bytes to send. The owner of
+//! the peer handles reconnecting, queues and fan-out.
 
 mod endpoint;
 mod frame;

@@ -1,10 +1,10 @@
-//! One connection: greeting, handshake, then messages in both directions.
+//! One connection. It starts with greeting and handshake, followed by messages in both directions.
 
 use super::frame::{self, COMMAND, LONG, MORE};
 
 /// Size of a greeting in bytes.
 pub const GREETING_BYTES: usize = 64;
-/// Maximum size of a command in bytes; READY with its properties is the largest.
+/// Maximum size of a command in bytes. The largest command is READY with its properties.
 const COMMAND_BYTES_MAX: u64 = 4_096;
 /// Maximum length of a peer's identity in bytes (RFC 28).
 const IDENTITY_BYTES_MAX: usize = 255;
@@ -73,10 +73,10 @@ impl Socket {
     }
 }
 
-/// Limits of a connection; each is a setting of its owner.
+/// Limits of a connection. The owner takes each one from a setting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Maximum size of one message in bytes, over all parts.
+    /// Maximum size of one message in bytes, summed over all parts.
     pub message_bytes_max: usize,
     /// Maximum number of parts of one message.
     pub parts_max: usize,
@@ -100,7 +100,7 @@ pub enum Event {
     Message(Vec<Vec<u8>>),
     /// The peer subscribes to messages with this prefix.
     Subscribed(Vec<u8>),
-    /// The peer ends such a subscription.
+    /// The peer ends the subscription to messages with this prefix.
     Unsubscribed(Vec<u8>),
 }
 
@@ -125,9 +125,9 @@ pub enum ZmtpError {
     /// The socket types are incompatible.
     #[error("the peer is a {peer} socket, which cannot talk to {own}")]
     Socket {
-        /// The peer's type.
+        /// Socket type of the peer.
         peer: String,
-        /// The own type.
+        /// Socket type of this end.
         own: &'static str,
     },
     /// A limit is exceeded.
@@ -148,7 +148,7 @@ pub struct Peer {
     socket: Socket,
     limits: Limits,
     state: State,
-    /// The peer's identity, which may be empty, and the own identity sent to it.
+    /// Identity of the peer, which may be empty, and the identity that this end sends to the peer.
     identity: Vec<u8>,
     own_identity: Vec<u8>,
     /// Bytes of an incomplete greeting or frame.
@@ -158,7 +158,7 @@ pub struct Peer {
 }
 
 impl Peer {
-    /// Creates a connection of a socket of this type. Appends the bytes to send first.
+    /// Creates a connection for a socket of this type. Appends the bytes that have to be sent first.
     pub fn new(socket: Socket, limits: Limits, out: &mut Vec<u8>) -> Self {
         let mut greeting = [0; GREETING_BYTES];
         greeting[0] = 0xff;
@@ -179,14 +179,15 @@ impl Peer {
         }
     }
 
-    /// Does the same for a socket with an identity: at most 255 bytes, the first of which is not zero (RFC 28).
+    /// Creates a connection for a socket with an identity, like [`Self::new`]. The identity has at most 255 bytes, and its first
+    /// byte is not zero (RFC 28).
     pub fn named(socket: Socket, identity: &[u8], limits: Limits, out: &mut Vec<u8>) -> Self {
         let mut peer = Self::new(socket, limits, out);
         peer.own_identity = identity.to_vec();
         peer
     }
 
-    /// Handles bytes of the peer. Appends its events to `events` and bytes to send to `out`.
+    /// Handles bytes from the peer. Appends the events in them to `events` and bytes to send to `out`.
     ///
     /// # Errors
     /// The connection has to be closed; events before the error are valid.
@@ -217,7 +218,7 @@ impl Peer {
         self.state == State::Open
     }
 
-    /// Reads one greeting or frame and returns its size. `None`: incomplete.
+    /// Reads one greeting or frame and returns its size. `None`: the bytes are incomplete.
     fn step(
         &mut self,
         input: &[u8],
@@ -360,7 +361,7 @@ impl Peer {
             match part.split_first() {
                 Some((1, topic)) => events.push(Event::Subscribed(topic.to_vec())),
                 Some((0, topic)) => events.push(Event::Unsubscribed(topic.to_vec())),
-                // Messages of XSUB sockets to XPUB are not used here.
+                // XSUB sockets may send messages to XPUB sockets. The edge ignores them.
                 _ => {}
             }
         }
@@ -388,7 +389,7 @@ fn property(out: &mut Vec<u8>, name: &str, value: &[u8]) {
     out.extend_from_slice(value);
 }
 
-/// Returns the last property of this name.
+/// Returns the value of the last property with this name.
 fn read_property<'a>(
     mut properties: &'a [u8],
     wanted: &[u8],

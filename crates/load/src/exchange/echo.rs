@@ -19,7 +19,7 @@ pub(crate) struct Echo {
     opcode: Opcode,
     rules: Rules,
     masks: Masks,
-    /// Message; its number replaces the first [`BYTES_MIN`] bytes.
+    /// The message. A number replaces its first [`BYTES_MIN`] bytes.
     message: Vec<u8>,
     connections: u64,
 }

@@ -69,7 +69,8 @@ pub(crate) struct Http {
 }
 
 impl Http {
-    /// With `close`, each request asks the server to close the connection; a status outside `accepted` is bad.
+    /// Creates the protocol. With `close`, each request asks the server to close the connection. A status outside `accepted` counts
+    /// as an error.
     pub fn new(request: Request, close: bool, accepted: RangeInclusive<u16>) -> Self {
         let mut constant = None;
         if request.is_constant() {

@@ -38,8 +38,8 @@ pub(crate) trait Protocol {
     /// Ends a turn; may append bytes that were held back to send them in one piece.
     fn end_turn(&mut self, _wire: &mut Self::Wire, _out: &mut Vec<u8>) {}
 
-    /// Consumes `input` up to the end of one response and returns the number of bytes consumed; all of them without a
-    /// response. May append bytes to send to `out`.
+    /// Consumes `input` up to the end of one response, and returns the number of bytes consumed. Without a complete response,
+    /// consumes all bytes. May append bytes to send to `out`.
     ///
     /// # Errors
     /// The bytes are malformed; the caller closes the connection.

@@ -496,8 +496,7 @@ impl<P: Protocol> Runner<P> {
                 connection.unsent.drain(..count);
             }
             Err(error) if !connection.answered => self.fail(slot, &error.to_string()),
-            // A server may respond and close before it has read the request: read the response. The driver reports
-            // the hang-up.
+            // A server may respond and close before it has read the request. So read the response; the driver reports the hang-up.
             Err(_) => connection.unsent.clear(),
         }
     }
@@ -505,7 +504,8 @@ impl<P: Protocol> Runner<P> {
     /// Checks requests for timeouts, and reopens closed connections.
     fn scan(&mut self) {
         let now_us = self.clock.now_us();
-        // With one connection per request, few connections have a response now, so new responses count too.
+        // With one connection per request, few connections have a response at this moment. So connections with new responses count
+        // too.
         let served = self.counters.get(Counter::Responses);
         if std::mem::replace(&mut self.served, served) != served
             || self
@@ -517,7 +517,7 @@ impl<P: Protocol> Runner<P> {
         } else if self.plan.requests.is_some()
             && now_us.saturating_sub(self.served_us) > self.plan.timeout_us
         {
-            // The server is unreachable; failing all remaining requests would take too long.
+            // The server is unreachable. Stop now, because it would take too long to let all remaining requests fail.
             self.stop_us = self.stop_us.min(now_us);
         }
         for slot in 0..self.connections.len() as u32 {

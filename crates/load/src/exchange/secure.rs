@@ -4,7 +4,7 @@ use super::{Answer, Protocol};
 use crate::error::Fault;
 use crate::tls::{Connector, Tls};
 
-/// `inner` over TLS if there is a connector, else in plain text.
+/// Runs `inner` over TLS if there is a connector, and in plain text otherwise.
 #[derive(Debug)]
 pub(crate) struct Secure<P> {
     inner: P,
@@ -21,7 +21,7 @@ pub(crate) struct Wire<W> {
     /// Decrypted bytes; the first `read` bytes are consumed.
     plain: Vec<u8>,
     read: usize,
-    /// Bytes to encrypt, collected per turn to use few records.
+    /// Bytes to encrypt. They are collected over one turn, to use few records.
     outgoing: Vec<u8>,
 }
 

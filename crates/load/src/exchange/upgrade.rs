@@ -30,18 +30,18 @@ pub(crate) struct Upgrade {
 /// State of a connection.
 #[derive(Debug, Default)]
 pub(crate) enum Wire {
-    /// No bytes of the handshake response received; `Head` holds its incomplete start.
+    /// No bytes of the handshake response were received. (`Head` holds an incomplete start of that response.)
     #[default]
     New,
     Head(Vec<u8>),
-    /// Close frame sent.
+    /// The Close frame was sent.
     Closing(Reader),
     /// Close frame received from the server.
     Closed,
 }
 
 impl Upgrade {
-    /// Offers `subprotocol`, if given, and no other.
+    /// Creates the protocol. Offers `subprotocol`, if given, and no other subprotocol.
     pub fn new(mut opening: Opening, subprotocol: Option<String>) -> Self {
         if let Some(name) = &subprotocol {
             let line = format!("Sec-WebSocket-Protocol: {name}\r\n");
@@ -92,7 +92,7 @@ impl Upgrade {
                     let reason = reason.into();
                     return Err(Fault::Closed { code, reason });
                 }
-                // No frame may follow the sent Close frame, so the client does not respond.
+                // No frame may follow the Close frame that the client has sent, so the client does not respond.
                 Some(Event::Ping(_) | Event::Pong(_) | Event::Message { .. }) => {}
             }
         }

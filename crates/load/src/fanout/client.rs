@@ -44,7 +44,7 @@ pub(super) struct Shared {
     pub opening: Opening,
     pub masks: Masks,
     pub rules: Rules,
-    /// Expected message; its number replaces the first bytes.
+    /// Expected message. A number replaces its first bytes.
     pub message: Vec<u8>,
     pub counters: Counters,
     /// Decrypted bytes of one read; empty between reads.

@@ -41,7 +41,7 @@ const SCAN_US: u64 = 50_000;
 #[derive(Debug, Clone)]
 pub(crate) struct Plan {
     pub address: SocketAddr,
-    /// First source address and their number; clients use them in turn.
+    /// First source address, and the number of addresses. Clients use the addresses in turn.
     pub sources: Option<(Ipv4Addr, u32)>,
     pub opening: Opening,
     pub connector: Option<Connector>,

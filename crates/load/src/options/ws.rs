@@ -23,7 +23,8 @@ use crate::{exchange, fanout};
 
 /// First source address on the loopback interface, where every address exists.
 const SOURCE: Ipv4Addr = Ipv4Addr::new(127, 0, 2, 1);
-/// With more clients, the kernel needs long to find a free port: this is half of the even ports.
+/// Maximum number of clients per source address. With more clients, the kernel needs long to find a free port, because this limit
+/// is half of the even ports.
 const CLIENTS_PER_SOURCE_MAX: u32 = 7_000;
 
 #[derive(Debug, Clone, Args)]

@@ -42,11 +42,11 @@ pub(crate) enum Feed {
     Websocket(Reader),
 }
 
-/// A client. A process may hold a million, so every byte counts: this struct, plus the received part of an incomplete
-/// event.
+/// A client. One process may hold a million clients, so the size of this struct matters. A client also stores the received part of
+/// an incomplete event.
 pub(crate) struct Client {
     pub fd: Fd,
-    /// Unsent part of the request, later the start of an incomplete head or event.
+    /// The unsent part of the request. After the request is sent, the start of an incomplete head or event.
     pub rest: Vec<u8>,
     /// Id of the last event, for `Last-Event-ID`.
     pub id: Option<Box<[u8]>>,

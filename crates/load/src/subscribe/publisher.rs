@@ -47,7 +47,7 @@ const NONE: Fd = -1;
 pub(crate) struct Source {
     pub address: SocketAddr,
     pub how: How,
-    /// True for one message to all groups; false for one group after the other.
+    /// True for a source that sends one message to all groups. False for a source that sends to one group after the other.
     pub to_all: bool,
 }
 
@@ -118,11 +118,11 @@ struct Publisher {
     clock: Clock,
     epoll: Epoll,
     connections: Vec<Connection>,
-    /// One stream per group, and the last one for all groups.
+    /// One stream per group, and after these one stream for messages to all groups.
     streams: Vec<Stream>,
-    /// One schedule per source; `None` while the source publishes nothing.
+    /// One schedule per source. `None`: the source publishes nothing now.
     schedules: Vec<Option<Schedule>>,
-    /// Next group, for sources that serve one after the other.
+    /// The group that gets the next message of a source that serves one group after the other.
     turn: u32,
     number: u32,
     /// Publishing time before `started_us`, and the start of the current publishing.
@@ -311,7 +311,7 @@ impl Publisher {
         }
     }
 
-    /// Sends the next message of a connection unless one awaits its response.
+    /// Sends the next message of a connection, unless an earlier message still awaits its response.
     fn pump(&mut self, slot: usize) {
         let now_us = self.clock.now_us();
         let connection = &mut self.connections[slot];
@@ -468,7 +468,7 @@ impl Publisher {
         }
     }
 
-    /// Reads a WebSocket: the handshake response, then pings. Other frames are for receivers.
+    /// Reads a WebSocket: first the handshake response, then pings. Ignores other frames, which are meant for receivers.
     fn handle_frames(&mut self, slot: usize, bytes: &mut [u8]) -> Result<(), Fault> {
         let connection = &mut self.connections[slot];
         let mut used = 0;

@@ -31,9 +31,9 @@ const LINK: u64 = u64::MAX;
 /// Work of one process.
 #[derive(Debug, Clone)]
 pub(crate) struct Plan {
-    /// Servers and their `Host` values; at least one.
+    /// Servers and their `Host` values. There is at least one.
     pub servers: Vec<(SocketAddr, String)>,
-    /// First source address of the process and their number; clients use them in turn.
+    /// First source address of the process, and the number of addresses. Clients use the addresses in turn.
     pub sources: Option<(Ipv4Addr, u32)>,
     pub path: Template,
     /// Additional headers, each with its line end.
@@ -47,7 +47,7 @@ pub(crate) struct Plan {
     pub run: u32,
     pub message_bytes: usize,
     pub event_bytes_max: usize,
-    /// Connects per second of this process; zero for no limit.
+    /// Connects per second of this process. Zero: no limit.
     pub connect_rate: f64,
     pub connecting_max: usize,
     pub connect_timeout_ms: u64,
@@ -55,10 +55,10 @@ pub(crate) struct Plan {
     pub reconnect_delay_ms: u64,
     /// True to send `Last-Event-ID` after a disconnect.
     pub resume: bool,
-    /// Clients per second of this process that disconnect and reconnect immediately; zero for none.
+    /// Clients per second of this process that disconnect and reconnect immediately. Zero: none do.
     pub churn_rate: f64,
     pub interval_us: u64,
-    /// Pause after each batch of events; zero for none.
+    /// Pause after each batch of events. Zero: no pause.
     pub coalesce: Duration,
 }
 
@@ -78,7 +78,7 @@ struct Receiver {
     shared: Shared,
     /// Index of the first client that was not started.
     started: usize,
-    /// Clients that wait to reconnect until fewer are connecting, by their timer keys.
+    /// Timer keys of clients that wait to reconnect until fewer clients are connecting.
     crowd: VecDeque<u64>,
     connecting: usize,
     held: usize,
@@ -88,7 +88,7 @@ struct Receiver {
     churn_turn: usize,
     ready_us: Option<u64>,
     measured_us: u64,
-    /// Confirmed sequence numbers per group and, last, for all; empty until the settle command.
+    /// Confirmed sequence numbers per group, and as the last entry those of messages to all groups. Empty until the settle command.
     confirmed: Vec<u32>,
     reported: Counters,
     latency: Histogram<u64>,
@@ -143,8 +143,8 @@ pub(crate) fn run(plan: Plan, clock: Clock, link: &mut Link) -> Result<(), Error
 }
 
 impl Plan {
-    /// Returns the server for the `generation`th connection of a client: its first server, then a different one each
-    /// time. The clients of one server spread evenly over all others.
+    /// Returns the server for the `generation`th connection of a client. This is the client's first server, and then a different
+    /// server each time. The clients of one server are spread evenly over all others.
     fn server(&self, slot: usize, generation: u16) -> &(SocketAddr, String) {
         let count = self.servers.len() as u64;
         let client = self.first + slot as u64;
@@ -273,7 +273,7 @@ impl Receiver {
         }
     }
 
-    /// Disconnects clients for a reconnect, one after the other.
+    /// Disconnects clients one after the other. They reconnect immediately.
     fn churn(&mut self, now_us: u64) {
         let Some(churn) = &mut self.churn else {
             return;
@@ -362,7 +362,7 @@ impl Receiver {
         client.rest.extend_from_slice(out);
     }
 
-    /// Sends the rest of the request. A connection that is not established accepts it later.
+    /// Sends the rest of the request. A connection that is not yet established accepts the rest later.
     fn flush(&mut self, slot: usize) {
         let client = &mut self.clients[slot];
         match self.epoll.send_one(client.fd, &client.rest) {
@@ -463,7 +463,7 @@ impl Receiver {
         self.shared.handle_stream(client, bytes, each)
     }
 
-    /// Handles a timer of a connection: its response timed out, or its reconnect is due.
+    /// Handles a timer of a connection: its response has timed out, or its reconnect is due.
     fn handle_timer(&mut self, key: u64) {
         let slot = key as u32 as usize;
         let client = &self.clients[slot];
@@ -503,7 +503,7 @@ impl Receiver {
             .arm(key, self.epoll.now_ms() + self.plan.reconnect_delay_ms);
     }
 
-    /// Closes a client's connection, to be reopened later.
+    /// Closes a client's connection. The client reopens it later.
     fn leave(&mut self, slot: usize) {
         let client = &mut self.clients[slot];
         match client.state {
@@ -598,7 +598,7 @@ impl Receiver {
 }
 
 impl Arrivals {
-    /// Deliveries of one publish usually arrive in sequence.
+    /// Adds one delivery. Deliveries of one publish usually arrive in sequence.
     fn add(&mut self, number: u32, took_us: u64) {
         let took_us = u32::try_from(took_us).unwrap_or(u32::MAX);
         if self.current.0 != number {

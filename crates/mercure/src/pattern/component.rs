@@ -8,9 +8,9 @@ use crate::url::{self, Part};
 /// A compiled component.
 #[derive(Clone)]
 pub(super) struct Compiled {
-    /// Literal prefix.
+    /// Literal prefix of the component.
     literal: Box<str>,
-    /// Expression for the rest; `None`: the rest is empty.
+    /// Expression for the text after the prefix. `None`: there must be no such text.
     expression: Option<Expression>,
     /// The expression covers the entire component, including the prefix.
     is_whole: bool,
@@ -52,7 +52,8 @@ pub(super) fn compile(
     };
     parser.run()?;
     let (literal, rest) = (parser.literal, parser.out);
-    // Assertions such as `\b` in the pattern's own expressions depend on the text before them.
+    // Match the whole component if the pattern contains its own expressions. Assertions in them,
+    // such as `\b`, depend on the text before them.
     let is_whole = !rest.is_empty() && tokens.iter().any(|it| it.kind == Kind::Regexp);
     let expression = match (rest.is_empty(), is_whole) {
         (true, _) => None,
@@ -129,7 +130,7 @@ impl<'a> Parser<'a> {
         Some(&token.value)
     }
 
-    /// Returns a group's expression, or the one that matches everything.
+    /// Returns the expression of a group, or the expression that matches everything.
     fn take_group(&mut self, has_name: bool) -> Option<String> {
         if let Some(regexp) = self.take(Kind::Regexp) {
             return Some(regexp.to_owned());
@@ -214,7 +215,7 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    /// Returns literal text in the form it has in a URL.
+    /// Returns literal text in the form that it has in a URL.
     fn canonical(&self, text: &str) -> Result<String, PatternError> {
         if text.is_empty() {
             return Ok(String::new());

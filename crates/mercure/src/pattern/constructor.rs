@@ -181,7 +181,7 @@ impl<'a> Constructor<'a> {
         self.is_char_at(self.at + 1, '/') && self.is_char_at(self.at + 2, '/')
     }
 
-    /// Returns true if a question mark starts a query. Otherwise it makes the preceding item optional.
+    /// Returns true if this question mark starts a query. Otherwise the question mark makes the preceding item optional.
     fn is_search(&self) -> bool {
         if self.is_char('?') {
             return true;

@@ -2,7 +2,7 @@
 
 use crate::expression::ExpressionError;
 
-/// Number of components; their indexes follow in order.
+/// Number of components. The constants below are the indexes, in the same order.
 pub(super) const PARTS: usize = 8;
 pub(super) const PROTOCOL: usize = 0;
 pub(super) const USERNAME: usize = 1;
@@ -18,9 +18,9 @@ pub(super) type Given = [Option<String>; PARTS];
 /// Reason why a pattern is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PatternError {
-    /// Invalid syntax.
+    /// The pattern has invalid syntax.
     Syntax,
-    /// It is too long, or its compiled form is too large.
+    /// The pattern is too long, or its compiled form is too large.
     TooLarge,
 }
 

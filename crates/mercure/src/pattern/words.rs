@@ -19,7 +19,7 @@ pub(super) enum Kind {
 #[derive(Clone, Debug)]
 pub(super) struct Token {
     pub kind: Kind,
-    /// Byte offset of its start.
+    /// Byte offset of the start of the token.
     pub at: usize,
     pub value: String,
 }
@@ -101,8 +101,8 @@ pub(super) fn end_of_regexp(rest: &str) -> Option<usize> {
             }
             b'(' => {
                 depth += 1;
-                // Capturing groups would become groups of the pattern. Named groups capture too, and each would be
-                // stored for each state of the expression.
+                // Refuse groups inside the expression. A capturing group would become a group of the pattern. A named group
+                // captures too, and each group is stored for each state of the expression.
                 let rest = &bytes[at + 1..];
                 if !rest.starts_with(b"?") || rest.starts_with(b"?<") || rest.starts_with(b"?P") {
                     return None;

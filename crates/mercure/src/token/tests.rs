@@ -122,7 +122,8 @@ fn rejects_other_algorithms_and_keys() {
 
 #[test]
 fn rejects_a_public_key_as_secret() {
-    // With the key set and the default algorithm, anyone who knows the public key could sign.
+    // If the verifier took the key as a secret, with the default algorithm, anyone who knows the
+    // public key could sign.
     for (pem, name) in [
         (include_str!("rsa.pub.pem"), "HS256"),
         (include_str!("ec.pub.pem"), "HS512"),

@@ -17,12 +17,12 @@ pub enum Call {
     Publish {
         /// The events.
         events: Vec<Event>,
-        /// True if they came as a batch, whose response has one entry per event.
+        /// True if the events came as a batch. The response to a batch has one entry per event.
         is_batch: bool,
     },
     /// List the channels that have subscribers.
     Channels {
-        /// Prefix of their names.
+        /// Prefix of the channels' names.
         prefix: String,
         /// Requested attributes of each.
         wants: Wants,
@@ -43,7 +43,7 @@ pub enum Call {
     Connections,
     /// Close all connections on which this user has signed in or is present in a channel.
     Terminate {
-        /// The user's id.
+        /// Id of the user.
         user: String,
     },
 }
@@ -53,11 +53,11 @@ pub enum Call {
 pub struct Event {
     /// Its name.
     pub name: String,
-    /// Its data, as subscribers receive it in a string.
+    /// Data of the event. Subscribers receive it in a string.
     pub data: String,
-    /// The channels it is published to.
+    /// The channels to which the event is published.
     pub channels: Vec<String>,
-    /// Socket id of the connection that must not receive it.
+    /// Socket id of the connection that must not receive the event.
     pub except: Option<String>,
     /// Requested attributes of the channels in the response.
     pub wants: Wants,
@@ -86,9 +86,9 @@ impl Wants {
 pub struct ChannelState {
     /// Number of subscribed connections.
     pub subscriptions: u64,
-    /// Number of present users; `None`: not a presence channel.
+    /// Number of present users. `None`: the channel is not a presence channel.
     pub users: Option<u64>,
-    /// Data of the newest event; `None`: not a cache channel, or it is empty.
+    /// Data of the newest event. `None`: the channel is not a cache channel, or its cache is empty.
     pub cache: Option<String>,
 }
 

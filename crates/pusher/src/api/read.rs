@@ -42,7 +42,7 @@ struct BatchBody {
     batch: Vec<EventBody>,
 }
 
-/// Parses a request: returns its application and call. `None`: the path is not the API's.
+/// Parses a request and returns its application and its call. `None`: the path does not belong to the API.
 ///
 /// # Errors
 /// The status and message to respond with.
@@ -282,12 +282,12 @@ fn channel_name(part: &str) -> Result<String, ApiError> {
     Ok(name)
 }
 
-/// Decodes names and values, in the form in which they are signed. A repeated name is refused: signature check and call
-/// could read different values.
+/// Decodes names and values, in the form in which they are signed. Refuses a repeated name, because the signature check and the
+/// call could otherwise read different values.
 fn parse_query(query: &str) -> Result<Vec<(String, String)>, ApiError> {
     let mut pairs: Vec<(String, String)> = Vec::new();
     for pair in query.split('&').filter(|pair| !pair.is_empty()) {
-        // Bounded, because each parameter is compared with those before it, and the signature is not checked yet.
+        // The number is limited, because each parameter is compared with those before it, and the signature is not checked yet.
         if pairs.len() == PARAMETERS_MAX {
             return Err(ApiError::new(
                 400,

@@ -12,7 +12,7 @@ fn apps() -> Vec<App> {
     ]
 }
 
-/// Returns a target as backends sign it.
+/// Returns a request target that is signed as backends sign it.
 fn signed(app: &App, method: &str, path: &str, more: &[(&str, &str)], body: &[u8]) -> String {
     let mut query: Vec<(String, String)> = [
         ("auth_key", app.key.as_str()),
