@@ -1,15 +1,9 @@
-/* Calls handlers, refuses requests, and cleans up after a handler. */
+/* Calls handlers, and cleans up after a handler. */
 #include "handler/handler.h"
 #include "zend_exceptions.h"
 
 /* Maximum number of clean-up passes after a handler: destructors in one pass may leave state for the next. */
 #define CLEANINGS_MAX 16
-
-void fermata_refuse(FmRequest request, uint32_t status, FmStr text)
-{
-	FmResponse out = {.status = status, .content_type = fermata_str(fermata_known.type_text), .body = text};
-	fm_respond(fermata.worker, request, &out);
-}
 
 /* Calls the parts again while PHP code runs during the clean-up, because that code may leave state of any part. */
 static ZEND_COLD void clean_up_again(fermata_fiber *fiber)

@@ -136,6 +136,12 @@ static FmStr cut(FmStr text, size_t bytes_max)
 	return text;
 }
 
+void fermata_refuse(FmRequest request, uint32_t status, FmStr text)
+{
+	FmResponse out = {.status = status, .content_type = fermata_str(fermata_known.type_text), .body = text};
+	fm_respond(fermata.worker, request, &out);
+}
+
 /* The client has sent an invalid request or message: sends an error response or closes the WebSocket. */
 static void fail_with_bad_request(zend_object *exception)
 {

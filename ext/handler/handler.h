@@ -14,10 +14,10 @@ bool fermata_call(const fermata_handler *handler, zval *arguments, uint32_t argu
 void fermata_clean_up(void);
 /* Exits a process that a handler has forked, when it returns from the handler. */
 ZEND_COLD void fermata_leave(void);
-/* Sends a response whose body does not come from PHP code. */
-void fermata_refuse(FmRequest request, uint32_t status, FmStr text);
 
 /* failure.c */
+/* Sends a response whose body does not come from PHP code. */
+void fermata_refuse(FmRequest request, uint32_t status, FmStr text);
 void fermata_detail(FmDetail *detail);
 ZEND_COLD void fermata_log_exception(uint32_t level);
 ZEND_COLD void fermata_leave_by_fatal(void);

@@ -1,5 +1,4 @@
 /* State of this process's worker and of the handler that runs in it. */
-#include "handler/server.h"
 #include "handler/run.h"
 
 fermata_state fermata;

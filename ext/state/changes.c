@@ -11,7 +11,6 @@
 #endif
 #include "state/changes.h"
 #include "state/quiet.h"
-#include "state/sapi_output.h"
 #include "fibers/fibers.h"
 #include "handler/parts.h"
 #include "SAPI.h"
@@ -250,12 +249,19 @@ static void get_ini(const zend_ini_entry *entry, zval *value)
 	}
 }
 
+static bool (*keeps_session_setting)(void);
+
+void fermata_changes_wrap_session_settings(bool (*keeps)(void))
+{
+	keeps_session_setting = keeps;
+}
+
 static void note_ini(zend_string *name)
 {
 	const zend_ini_entry *entry = zend_hash_find_ptr(EG(ini_directives), name);
 	/* The runner handles the time limit, and sessions.c the settings of sessions. */
 	bool is_kept = zend_string_equals_literal(name, "max_execution_time")
-		|| (zend_string_starts_with_literal(name, "session.") && fermata_session_begin());
+		|| (zend_string_starts_with_literal(name, "session.") && keeps_session_setting());
 	if (!entry || is_kept) {
 		return;
 	}

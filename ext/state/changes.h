@@ -31,6 +31,8 @@ extern fermata_superglobals fermata_globals;
 void fermata_wrap(HashTable *functions, const char *name, zif_handler wrapper, zif_handler *original);
 void fermata_changes_init(void);
 void fermata_changes_wrap(void);
+/* `keeps` is called before PHP code changes a session setting, and returns true if sessions.c restores the setting. */
+void fermata_changes_wrap_session_settings(bool (*keeps)(void));
 void fermata_changes_start(void);
 void fermata_changes_start_jobs(void);
 void fermata_changes_end(void);

@@ -33,7 +33,6 @@ void fermata_put_by_output(void);
 /* sessions.c */
 bool fermata_session_check(void);
 void fermata_sessions_wrap(void);
-bool fermata_session_begin(void);
 void fermata_session_end(void);
 /* Called when the wait for the lock of the session being opened was ended. The session must not be used. */
 void fermata_session_unlocked(void);

@@ -304,7 +304,7 @@ static void close_session(const zend_module_entry *module)
 
 /* The settings stay while the handler waits: PHP changes none while a session is open, and no other handler can open one.
  * Returns false if this handler may not have a session. */
-bool fermata_session_begin(void)
+static bool session_begin(void)
 {
 	if (UNEXPECTED(!fermata_has_globals() || is_closed_for_good)) {
 		return false;
@@ -435,7 +435,7 @@ static bool is_between_handlers(void)
 	static ZEND_NAMED_FUNCTION(refused_##name) \
 	{ \
 		bool opens = strcmp(#name, "session_start") == 0; \
-		if (fermata_is_handlers() ? ((changes_something) ? !fermata_session_begin() : is_anothers_session()) \
+		if (fermata_is_handlers() ? ((changes_something) ? !session_begin() : is_anothers_session()) \
 			: opens && is_between_handlers()) { \
 			fermata_misuse(#name "() in a handler: PHP has one session for a process, and all users of this worker would share" \
 				" it; keep an id in a cookie (Request::cookie(), Response::withCookie()) and the data in a database or cache"); \
@@ -483,4 +483,5 @@ void fermata_sessions_wrap(void)
 	REFUSED(WRAP_REFUSED)
 #undef WRAP_REFUSED
 	fermata_wrap(CG(function_table), "session_status", stray_session_status, &original_session_status);
+	fermata_changes_wrap_session_settings(session_begin);
 }
