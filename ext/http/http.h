@@ -15,19 +15,31 @@ typedef struct fermata_cookie {
 void fermata_cookies_parse(zend_array *cookies, FmStr line);
 zend_string *fermata_cookie_line(const fermata_cookie *cookie);
 
-/* routes.c */
+/* groups.c */
+/* Fermata\Routes */
+typedef struct fermata_routes {
+	fermata_server *server; /* owned reference */
+	zend_object *parent;    /* owned reference to the enclosing group; NULL = directly in the server */
+	zend_string *prefix;    /* prefixes of the enclosing groups and this one */
+	zend_array *middleware; /* NULL = none */
+	zend_object std;
+} fermata_routes;
 void fermata_routes_init(void);
-void fermata_route_free(fermata_route *route);
-uint32_t fermata_server_add(fermata_server *server, const fermata_handler *handler, const fermata_route *route);
+zend_object *fermata_routes_create(zend_class_entry *ce);
 zend_object *fermata_routes_parent(const zend_object *group);
 zend_array *fermata_routes_middleware(const zend_object *group);
 fermata_server *fermata_routes_server(const zend_object *group);
+void fermata_gc_add_array(zend_get_gc_buffer *buffer, zend_array *array);
+void fermata_route_free(fermata_route *route);
+/* Stores a handler and its route, and returns their number. Takes over both. */
+uint32_t fermata_server_add(fermata_server *server, const fermata_handler *handler, const fermata_route *route);
+void fermata_trees_free(fermata_server *server);
+
+/* routes.c */
 zend_string *fermata_routes_path(const zend_object *group, zend_string *path);
 zend_array *fermata_closures_of(HashTable *given, uint32_t argument, bool *failed);
 void fermata_server_list(fermata_server *server, const char *kind, FmStr method, const zend_string *path,
 	const fermata_handler *handler, const zend_string *directory);
-void fermata_trees_free(fermata_server *server);
-void fermata_gc_add_array(zend_get_gc_buffer *buffer, zend_array *array);
 
 /* middleware.c */
 void fermata_middleware_init(void);

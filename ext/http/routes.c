@@ -1,130 +1,12 @@
-/* Fermata\Routes: a group of routes with its own prefix and middleware; and the code that Server and groups share. */
+/* Routes: the methods that Fermata\Server and Fermata\Routes share. */
 #include "http/http.h"
 #include "main/fopen_wrappers.h"
 #include "zend_closures.h"
 #include "zend_exceptions.h"
 #include "base/optimize_size.h"
 
-#define HANDLERS_CAPACITY_MIN 16
-
-typedef struct routes {
-	fermata_server *server; /* owned reference */
-	zend_object *parent;    /* owned reference to the enclosing group; NULL = directly in the server */
-	zend_string *prefix;    /* prefixes of the enclosing groups and this one */
-	zend_array *middleware; /* NULL = none */
-	zend_object std;
-} routes;
-
-static zend_object_handlers routes_handlers;
-
-#define THIS_ROUTES() FERMATA_FROM(routes, Z_OBJ_P(ZEND_THIS))
+#define THIS_ROUTES() FERMATA_FROM(fermata_routes, Z_OBJ_P(ZEND_THIS))
 #define RETURN_THIS() RETURN_OBJ_COPY(Z_OBJ_P(ZEND_THIS))
-
-/* Object lifetime */
-
-static zend_object *routes_create(zend_class_entry *ce)
-{
-	routes *created = zend_object_alloc(sizeof(routes), ce);
-	memset(created, 0, XtOffsetOf(routes, std));
-	zend_object_std_init(&created->std, ce);
-	created->std.handlers = &routes_handlers;
-	return &created->std;
-}
-
-static void routes_free(zend_object *object)
-{
-	routes *freed = FERMATA_FROM(routes, object);
-	if (freed->server) {
-		OBJ_RELEASE(&freed->server->std);
-	}
-	if (freed->parent) {
-		OBJ_RELEASE(freed->parent);
-	}
-	if (freed->prefix) {
-		zend_string_release(freed->prefix);
-	}
-	if (freed->middleware) {
-		zend_array_release(freed->middleware);
-	}
-	zend_object_std_dtor(object);
-}
-
-static HashTable *routes_get_gc(zend_object *object, zval **table, int *len)
-{
-	routes *looked_at = FERMATA_FROM(routes, object);
-	zend_get_gc_buffer *buffer = zend_get_gc_buffer_create();
-	if (looked_at->server) {
-		zend_get_gc_buffer_add_obj(buffer, &looked_at->server->std);
-	}
-	if (looked_at->parent) {
-		zend_get_gc_buffer_add_obj(buffer, looked_at->parent);
-	}
-	fermata_gc_add_array(buffer, looked_at->middleware);
-	zend_get_gc_buffer_use(buffer, table, len);
-	return NULL;
-}
-
-void fermata_routes_init(void)
-{
-	fermata_ce_routes->create_object = routes_create;
-	memcpy(&routes_handlers, zend_get_std_object_handlers(), sizeof(routes_handlers));
-	routes_handlers.offset = XtOffsetOf(routes, std);
-	routes_handlers.free_obj = routes_free;
-	routes_handlers.get_gc = routes_get_gc;
-	routes_handlers.clone_obj = NULL;
-	routes_handlers.compare = zend_objects_not_comparable;
-}
-
-/* Reading */
-
-zend_object *fermata_routes_parent(const zend_object *group)
-{
-	return FERMATA_FROM(routes, group)->parent;
-}
-
-fermata_server *fermata_routes_server(const zend_object *group)
-{
-	return FERMATA_FROM(routes, group)->server;
-}
-
-zend_array *fermata_routes_middleware(const zend_object *group)
-{
-	return FERMATA_FROM(routes, group)->middleware;
-}
-
-void fermata_gc_add_array(zend_get_gc_buffer *buffer, zend_array *array)
-{
-	if (array) {
-		zval value;
-		ZVAL_ARR(&value, array);
-		zend_get_gc_buffer_add_zval(buffer, &value);
-	}
-}
-
-/* Routes */
-
-void fermata_route_free(fermata_route *route)
-{
-	if (route->group) {
-		OBJ_RELEASE(route->group);
-	}
-	if (route->middleware) {
-		zend_array_release(route->middleware);
-	}
-}
-
-/* Stores a handler and its route, and returns their number. Takes over both. */
-uint32_t fermata_server_add(fermata_server *server, const fermata_handler *handler, const fermata_route *route)
-{
-	if (server->handlers_len == server->handlers_capacity) {
-		server->handlers_capacity = server->handlers_capacity ? server->handlers_capacity * 2 : HANDLERS_CAPACITY_MIN;
-		server->handlers = safe_erealloc(server->handlers, server->handlers_capacity, sizeof(fermata_handler), 0);
-		server->routes = safe_erealloc(server->routes, server->handlers_capacity, sizeof(fermata_route), 0);
-	}
-	server->handlers[server->handlers_len] = *handler;
-	server->routes[server->handlers_len] = *route;
-	return server->handlers_len++;
-}
 
 /* Converts callables to closures; returns NULL for an empty list. `given` is one array if is_list, otherwise the callables
  * themselves. On failure, sets *failed and leaves an exception pending. */
@@ -247,7 +129,7 @@ void fermata_server_list(fermata_server *server, const char *kind, FmStr method,
 }
 
 /* Returns the pattern with the group's prefix; NULL with a MisuseError pending. */
-static zend_string *path_in(const routes *group, zend_string *path)
+static zend_string *path_in(const fermata_routes *group, zend_string *path)
 {
 	if (group && ZSTR_LEN(path) && ZSTR_VAL(path)[0] != '/') {
 		fermata_misuse("the path \"%s\" in the group %s does not start with /; give /%s, or nothing for the group's prefix itself",
@@ -261,10 +143,10 @@ static zend_string *path_in(const routes *group, zend_string *path)
 /* Returns the pattern with the group's prefix, if there is a group; NULL with a MisuseError pending. */
 zend_string *fermata_routes_path(const zend_object *group, zend_string *path)
 {
-	return path_in(group ? FERMATA_FROM(routes, group) : NULL, path);
+	return path_in(group ? FERMATA_FROM(fermata_routes, group) : NULL, path);
 }
 
-static void add_route(INTERNAL_FUNCTION_PARAMETERS, fermata_server *server, routes *group, FmStr method)
+static void add_route(INTERNAL_FUNCTION_PARAMETERS, fermata_server *server, fermata_routes *group, FmStr method)
 {
 	zend_string *path;
 	zend_fcall_info info;
@@ -357,7 +239,7 @@ static bool fallback_init(fermata_handler *handler, zval *callable, const zend_s
 	return true;
 }
 
-static void add_static(INTERNAL_FUNCTION_PARAMETERS, fermata_server *server, routes *group)
+static void add_static(INTERNAL_FUNCTION_PARAMETERS, fermata_server *server, fermata_routes *group)
 {
 	zend_string *prefix, *directory, *index = NULL;
 	zend_long cache_seconds = 0;
@@ -430,21 +312,6 @@ static void add_static(INTERNAL_FUNCTION_PARAMETERS, fermata_server *server, rou
 	RETURN_THIS();
 }
 
-void fermata_trees_free(fermata_server *server)
-{
-	for (uint32_t i = 0; i < server->trees_len; i++) {
-		if (server->trees[i].group) {
-			OBJ_RELEASE(server->trees[i].group);
-		}
-		zend_string_release(server->trees[i].prefix);
-	}
-	if (server->trees) {
-		efree(server->trees);
-	}
-	server->trees = NULL;
-	server->trees_len = 0;
-}
-
 /* Returns false with a MisuseError pending. */
 static bool prefix_check(const zend_string *prefix)
 {
@@ -456,7 +323,7 @@ static bool prefix_check(const zend_string *prefix)
 	return false;
 }
 
-static void add_group(INTERNAL_FUNCTION_PARAMETERS, fermata_server *server, routes *parent)
+static void add_group(INTERNAL_FUNCTION_PARAMETERS, fermata_server *server, fermata_routes *parent)
 {
 	zend_string *prefix;
 	zend_fcall_info info;
@@ -476,7 +343,7 @@ static void add_group(INTERNAL_FUNCTION_PARAMETERS, fermata_server *server, rout
 	if (failed) {
 		RETURN_THROWS();
 	}
-	routes *group = FERMATA_FROM(routes, routes_create(fermata_ce_routes));
+	fermata_routes *group = FERMATA_FROM(fermata_routes, fermata_routes_create(fermata_ce_routes));
 	group->server = server;
 	GC_ADDREF(&server->std);
 	if (parent) {
