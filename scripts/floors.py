@@ -41,7 +41,7 @@ ROOMS = {
 # Maximum value of each figure. Lower it when the figure falls; never raise it.
 CEILINGS = {
     "uses that go up": 0,
-    "files in the largest circle": 2,
+    "files in the largest circle": 0,
     "members of fermata_fiber": 20,
     "files that use fermata_run": 1,
     "uses of fermata_run": 251,

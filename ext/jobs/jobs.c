@@ -6,7 +6,6 @@
 #include "fibers/watch.h"
 #include "zend_exceptions.h"
 #include "zend_smart_str.h"
-#include "ext/standard/php_var.h"
 #include "jobs/jobs.h"
 #include "base/optimize_size.h"
 
@@ -177,36 +176,6 @@ void fermata_jobs_end(const fermata_server *server, int32_t supervisor)
 	close_all(jobs);
 	while (supervisor > 0 && waitpid(supervisor, NULL, 0) < 0 && errno == EINTR) {
 	}
-}
-
-/* Serialization */
-
-/* Returns false with an exception pending. The caller frees the text in any case. */
-bool fermata_jobs_serialize(zval *value, smart_str *text)
-{
-	php_serialize_data_t data;
-	PHP_VAR_SERIALIZE_INIT(data);
-	php_var_serialize(text, value, &data);
-	PHP_VAR_SERIALIZE_DESTROY(data);
-	smart_str_0(text);
-	return !EG(exception);
-}
-
-/* Returns false if the text is no serialized value, or with an exception pending. */
-bool fermata_jobs_unserialize(zval *value, const char *text, size_t len)
-{
-	const unsigned char *at = (const unsigned char *)text;
-	php_unserialize_data_t data;
-	ZVAL_UNDEF(value);
-	PHP_VAR_UNSERIALIZE_INIT(data);
-	bool done = php_var_unserialize(value, &at, at + len, &data);
-	PHP_VAR_UNSERIALIZE_DESTROY(data);
-	if (!done || EG(exception)) {
-		zval_ptr_dtor(value);
-		ZVAL_UNDEF(value);
-		return false;
-	}
-	return true;
 }
 
 /* A call */

@@ -1,6 +1,7 @@
 /* Fermata\Jobs: calls that run in separate processes while handlers await the results.
  *
- * jobs.c contains the class and the worker's side, process.c the job processes and their supervisor.
+ * jobs.c contains the class and the worker's side, process.c the job processes and their supervisor, values.c serializes arguments
+ * and results.
  *
  * The queue is one socket that all job processes read. A worker creates a socket pair for each call and queues one end of it with
  * the job's head. Arguments and result travel over the pair. If the job process crashes, the worker reads the end of the stream. If
@@ -9,49 +10,8 @@
 #define FERMATA_JOBS_H
 
 #include "fibers/fibers.h"
-#include "handler/server.h"
-#include "zend_smart_str.h"
-
-struct fermata_jobs {
-	uint32_t processes, queue_max;
-	uint32_t pending;         /* unfinished calls of this worker */
-	uint32_t bytes_max;       /* maximum size of arguments and of results */
-	uint64_t timeout_ms;
-	fermata_handler *at;
-	zend_array *names;        /* position + 1 by job name */
-	uint32_t len;
-	int give, take;           /* ends of the queue; -1 = not open in this process */
-	int life[2];              /* socket pair; the first end becomes readable when the server has stopped */
-	bool started;
-	zend_object std;
-};
-
-/* Record in the queue. It is sent together with the descriptor of the call's socket. */
-typedef struct fermata_job_head {
-	uint64_t due_ns; /* CLOCK_MONOTONIC */
-	uint32_t job;
-	uint32_t bytes;
-} fermata_job_head;
-
-typedef enum fermata_job_status {
-	FERMATA_JOB_DONE,   /* the serialized result follows */
-	FERMATA_JOB_THREW,  /* class and text of the exception follow */
-	FERMATA_JOB_DIED,   /* the message of the fatal error follows */
-} fermata_job_status;
-
-typedef struct fermata_job_reply {
-	uint32_t status;
-	uint32_t bytes;
-} fermata_job_reply;
-
-/* jobs.c */
-bool fermata_jobs_serialize(zval *value, smart_str *text);
-bool fermata_jobs_unserialize(zval *value, const char *text, size_t len);
-
-/* process.c */
-bool fermata_job_supervise(fermata_jobs *jobs, FmCompanion *companion);
-void fermata_job_work(const fermata_server *server, fermata_jobs *jobs);
-fermata_job_status fermata_job_call(const fermata_jobs *jobs, uint32_t job, FmStr given, smart_str *text);
+#include "jobs/process.h"
+#include "jobs/values.h"
 
 /* jobs.c */
 void fermata_jobs_init(void);

@@ -19,7 +19,8 @@
 #include "zend_exceptions.h"
 #include "zend_interfaces.h"
 #include "zend_smart_str.h"
-#include "jobs/jobs.h"
+#include "jobs/process.h"
+#include "jobs/values.h"
 #include "base/optimize_size.h"
 
 #define STABLE_MS 1000        /* a process that ran this long started successfully */
