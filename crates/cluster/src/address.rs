@@ -1,8 +1,8 @@
 //! Addresses of the log.
 //!
-//! `nats://[user:password@|token@]host[:port]` or `redis://[user:password@|password@]host[:port][/database]`, several separated by
-//! commas. `tls://` and `rediss://` are the same over TLS. Sentinels share one address, in the form that most clients of Python,
-//! Java and Go read: `redis+sentinel://[user:password@]host[:port][,host[:port]…]/master[/database][?options]`, or
+//! `nats://[user:password@|token@]host[:port]` or `redis://[user:password@|password@]host[:port][/database]`. Several addresses are
+//! separated by commas. `tls://` and `rediss://` are the same over TLS. Sentinels share one address, in the form that most clients
+//! of Python, Java and Go read: `redis+sentinel://[user:password@]host[:port][,host[:port]…]/master[/database][?options]`, or
 //! `rediss+sentinel://` if they and Redis use TLS.
 
 use thiserror::Error;
@@ -62,9 +62,9 @@ const SCHEMES: [Scheme; 6] = [
 /// One server of the log.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Address {
-    /// Kind; the same for all addresses of a list.
+    /// Kind of the log. All addresses of a list have the same kind.
     pub kind: Kind,
-    /// Connections use TLS; the same for all addresses of a list.
+    /// True if connections use TLS. All addresses of a list have the same value.
     pub is_tls: bool,
     /// Host name or IP address.
     pub host: String,
@@ -76,7 +76,7 @@ pub struct Address {
     pub token: Option<String>,
     /// Number of the Redis database.
     pub database: u32,
-    /// Set for a Sentinel. Account, token and database then apply to the master.
+    /// Set if the address is that of a Sentinel. Account, token and database then apply to the master.
     pub sentinel: Option<Sentinel>,
 }
 
@@ -101,7 +101,7 @@ impl std::fmt::Debug for Sentinel {
 /// An invalid list of addresses. The error does not contain the text, which may have a password.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum AddressError {
-    /// An unknown scheme, or different ones.
+    /// The scheme is unknown, or the addresses have different schemes.
     #[error(
         "use nats://host:port or redis://host:port, or tls://host:port (NATS) or rediss://host:port (Redis) over TLS, several separated by commas that begin alike; or redis+sentinel://host:port,host:port/master"
     )]
@@ -109,10 +109,10 @@ pub enum AddressError {
     /// An address without a host.
     #[error("there is no host in one of the addresses; use nats://host:port or redis://host:port")]
     Host,
-    /// An invalid port.
+    /// The port is invalid.
     #[error("the port of one of the addresses is not 1 to 65535")]
     Port,
-    /// An invalid database behind the port.
+    /// The database after the port is invalid.
     #[error("what is behind the port of one of the addresses is no number of a database of Redis")]
     Database,
     /// Sentinels without the name of the master.
@@ -120,7 +120,7 @@ pub enum AddressError {
         "there is no name of the master; use redis+sentinel://host:port/name, with the name that `sentinel monitor` has"
     )]
     Master,
-    /// Unknown options behind the question mark.
+    /// The options after the question mark are unknown.
     #[error(
         "what is behind the ? of redis+sentinel:// is not known; use sentinel_username=… and sentinel_password=… with & between them, percent-encoded"
     )]
@@ -154,7 +154,7 @@ impl Address {
         Ok(list)
     }
 
-    /// Address of another server that this one has named, with the same credentials.
+    /// Returns the address of another server that this server has named, with the same credentials.
     pub(crate) fn referred_to(&self, host: &str, port: u16) -> Address {
         Address {
             host: host.to_owned(),

@@ -20,8 +20,8 @@ enum Log {
 }
 
 impl Bridge {
-    /// Creates a bridge that has passed on everything up to `reached` and connects immediately.
-    /// `reached_ms` is the [`Received::unix_ms`](crate::Received::unix_ms) of the record there, if known.
+    /// Creates a bridge that has already passed on everything up to `reached`. It connects immediately. `reached_ms` is the
+    /// [`Received::unix_ms`](crate::Received::unix_ms) of the record there, if known.
     pub fn new(
         options: Options,
         reached: Option<Place>,
@@ -140,7 +140,7 @@ impl Bridge {
         }
     }
 
-    /// Bytes for the connection. The caller removes those that it has written from the front.
+    /// Returns the bytes for the connection. The caller removes from the front those bytes that it has written.
     pub fn transmit(&mut self) -> &mut Vec<u8> {
         match &mut self.log {
             Log::Nats(log) => log.transmit(),

@@ -1,6 +1,6 @@
 //! Decimal numbers of the NATS protocol, without allocation: each record has several.
 
-/// Digits of `u64::MAX`.
+/// Number of digits of `u64::MAX`.
 pub(crate) const DIGITS_MAX: usize = 20;
 
 /// Writes a number to the end of the buffer and returns its digits.
@@ -16,7 +16,7 @@ pub(crate) fn write(mut number: u64, buffer: &mut [u8; DIGITS_MAX]) -> &[u8] {
     }
 }
 
-/// Parses digits; a sign or any other byte is an error.
+/// Parses digits. A sign or any other byte is an error.
 pub(crate) fn read(digits: &[u8]) -> Option<u64> {
     if digits.is_empty() {
         return None;

@@ -1,8 +1,8 @@
 //! Epochs: numbers that distinguish logs of one name.
 //!
-//! An epoch is the time at which it began, in units of 1/64 ms. Of two epochs of a log, the later one is therefore the greater
-//! one, and a node that knows a greater epoch than the log has recognizes an older copy of it. Such a log gets a new epoch: with
-//! its own, it would assign ids again that it had assigned before the copy was restored.
+//! An epoch is the time at which it began, in units of 1/64 ms. Of two epochs of a log, the later one is therefore the greater one,
+//! and a node that knows a greater epoch than the log has recognizes an older copy of it. Such a log gets a new epoch. With its own
+//! epoch, it would assign ids again that it had assigned before the copy was restored.
 
 const UNITS_PER_MS: u64 = 64;
 const NS_PER_UNIT: u64 = 1_000_000 / UNITS_PER_MS;
@@ -13,7 +13,7 @@ pub(crate) fn epoch_of(created_ns: u64) -> u64 {
 }
 
 /// Returns an epoch that begins now and is greater than all of `known`, even if the clock went back. `salt` makes it unlikely that
-/// two nodes choose the same one in the same millisecond.
+/// two nodes choose the same epoch in the same millisecond.
 pub(crate) fn epoch_after(known: impl IntoIterator<Item = u64>, unix_ms: u64, salt: u64) -> u64 {
     let now = unix_ms * UNITS_PER_MS + salt % UNITS_PER_MS;
     let known = known.into_iter().max().unwrap_or(0);

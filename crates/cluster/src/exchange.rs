@@ -13,17 +13,17 @@ pub(crate) const UNSENT_BYTES_MAX: usize = 1 << 20;
 pub(crate) const ANSWER_MS_MAX: u64 = 5_000;
 /// Upper bound of a timeout while bytes arrive: a large response over a slow connection.
 pub(crate) const ARRIVAL_MS_MAX: u64 = 60_000;
-/// Delay before a connection or a probe is retried, and its upper bound. It doubles with each failure.
+/// Delay before a connection or a probe is retried, and the maximum of this delay. The delay doubles with each failure.
 const RETRY_MS_MIN: u64 = 100;
 const RETRY_MS_MAX: u64 = 2_000;
 /// Interval of PINGs, and the maximum silence of a connection.
 pub(crate) const PING_MS: u64 = 2_000;
 pub(crate) const SILENCE_MS_MAX: u64 = 6_000;
 
-/// A position in the log. An event has the same one on every node.
+/// A position in the log. An event has the same position on every node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Place {
-    /// Identity of the log; a greater one when the log was recreated, or has lost messages. Never zero.
+    /// Epoch of the log, never zero. The epoch is greater after the log was recreated or has lost messages.
     pub epoch: u64,
     /// Sequence, ascending in the order of the log.
     pub seq: u64,
@@ -32,13 +32,13 @@ pub struct Place {
 /// Settings of a bridge, constant for its lifetime.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Servers, tried in turn.
+    /// Servers, which the bridge tries in turn.
     pub servers: Vec<Address>,
     /// Prefix that separates applications of one log: letters, digits, `_` and `-`.
     pub prefix: String,
-    /// Inbox of this bridge: random, and new for each process.
+    /// Inbox of this bridge. The name is random, and new for each process.
     pub inbox: String,
-    /// Name of the outbox; constant for the lifetime of its records.
+    /// Name of the outbox. It stays the same for the lifetime of the outbox's records.
     pub outbox: String,
     /// Unix time in milliseconds at which the caller's clock was zero.
     pub zero_unix_ms: u64,
@@ -52,8 +52,8 @@ pub struct Options {
     pub events_max: u64,
     /// Maximum number of older messages that a new node reads.
     pub past_max: u64,
-    /// Fingerprints of the application, separated by commas. A record with none of them is from another application that uses the
-    /// prefix by mistake. `None`: every record is accepted.
+    /// Fingerprints of the application, separated by commas. A record without any of these fingerprints is from another application
+    /// that uses the prefix by mistake. `None`: every record is accepted.
     pub application: Option<String>,
 }
 
@@ -64,7 +64,7 @@ impl Options {
             (Some(own), Some(other)) => other
                 .split(|byte| *byte == b',')
                 .any(|other| own.split(',').any(|own| own.as_bytes() == other)),
-            // One side has no fingerprint: an older version, or a server without the setting.
+            // One side has no fingerprint, because it has an older version, or lacks the setting.
             _ => true,
         }
     }
@@ -82,14 +82,15 @@ impl Options {
     }
 }
 
-/// Credentials for servers without credentials in their address; empty texts mean none. Errors of a bridge name the settings.
+/// Credentials for servers whose address has no credentials. Empty texts mean that there are none. Errors of a bridge name the
+/// settings.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Login {
     /// User (`cluster_user`).
     pub user: String,
     /// Password (`cluster_password`); for NATS without a user, the token.
     pub password: String,
-    /// Key that replaces both, for NATS only (`cluster_credentials`).
+    /// Key that replaces user and password, for NATS only (`cluster_credentials`).
     pub credentials: Option<Credentials>,
 }
 
@@ -101,7 +102,8 @@ impl std::fmt::Debug for Login {
 }
 
 impl Login {
-    /// Returns the credentials for a server: those in its address, or these if it has none. A Sentinel uses only its own.
+    /// Returns the credentials for a server. These are the ones in the server's address, or else `self`. A Sentinel uses only the
+    /// credentials in its address.
     pub(crate) fn of(&self, server: &Address) -> Login {
         if let Some(sentinel) = &server.sentinel {
             return Login {
@@ -147,11 +149,11 @@ pub enum Content {
     /// An event of the channel.
     #[default]
     Event,
-    /// A presence record of the servers; they define its data.
+    /// A presence record of the servers. The servers define its data.
     Presence,
-    /// A message for the one subscriber that `except` names; the servers define its data.
+    /// A message for the one subscriber that `except` names. The servers define its data.
     Direct,
-    /// A message for all workers of the other servers; `except` is a worker of the sender.
+    /// A message for all workers of the other servers. `except` names a worker of the sender.
     Workers,
 }
 
@@ -179,7 +181,7 @@ pub struct Rejected {
     pub outbox: u64,
     /// Cause.
     pub cause: String,
-    /// For a record that is too large: its size in bytes as the log counts it, and the maximum.
+    /// For a record that is too large, its size in bytes as the log counts it, and the maximum size.
     pub too_large: Option<(u64, u64)>,
 }
 
@@ -194,11 +196,11 @@ pub struct Received {
     pub channel: Vec<u8>,
     /// Name of the event.
     pub name: Option<Vec<u8>>,
-    /// Data of the event: any bytes, because others may publish to the log.
+    /// Data of the event. The data may be any bytes, because other programs may publish to the log.
     pub data: Vec<u8>,
     /// Socket that is skipped; for [`Content::Direct`], the recipient.
     pub except: Option<(u64, u64)>,
-    /// When the log stored it, in Unix milliseconds.
+    /// Time when the log stored the event, in Unix milliseconds.
     pub unix_ms: u64,
 }
 
@@ -215,13 +217,13 @@ pub struct PastRequest {
     pub up_to: u64,
     /// Messages stored before this Unix time in milliseconds count as missing.
     pub oldest_ms: u64,
-    /// Maximum number of events; the newest ones are returned.
+    /// Maximum number of events. If there are more, the newest ones are returned.
     pub events_max: usize,
-    /// Maximum bytes of their names and data; the newest ones are returned.
+    /// Maximum size of the events' names and data in bytes. If there are more, the newest events are returned.
     pub bytes_max: usize,
     /// Channels.
     pub channels: Vec<Vec<u8>>,
-    /// Only events are requested: other messages of a channel are no gap.
+    /// True if only events are requested. Other messages of a channel are then no gap.
     pub events_only: bool,
 }
 
@@ -237,26 +239,26 @@ pub enum PastEntry {
 /// An event for the caller.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// Open a connection to this server, then call `handle_connected` or `handle_closed`. The server is one of
-    /// `Options::servers`, or one that such a server has named. A connection to Redis with TLS begins with the handshake; one to
-    /// NATS begins in the clear, and [`Event::Secure`] requests the handshake.
+    /// Open a connection to this server, then call `handle_connected` or `handle_closed`. The server is one of `Options::servers`,
+    /// or one that such a server has named. A connection to Redis with TLS begins with the handshake. A connection to NATS begins
+    /// in plain text, and [`Event::Secure`] requests the handshake.
     Connect(Box<Address>),
     /// Start TLS on the connection, then call `handle_secured` or `handle_closed`.
     Secure,
     /// Close the connection, without a call of `handle_closed`.
     Disconnect,
-    /// End of the log at the start of a connection. Messages up to this position are the past.
+    /// End of the log at the start of a connection. Messages up to this position are past messages.
     LogEnd {
         /// Position of the last message.
         place: Place,
-        /// When the log stored it in Unix milliseconds, if known.
+        /// Time when the log stored this message in Unix milliseconds, if known.
         stored_ms: Option<u64>,
     },
-    /// Messages up to this position may be missing. Records follow from behind it.
+    /// Messages up to this position may be missing. The records after this position follow.
     Begin(Place),
     /// The next record.
     Record(Received),
-    /// The message at this position is no record; it was read.
+    /// The message at this position was read, but is not a record.
     Passed(Place),
     /// The log has stored a record of the outbox.
     Accepted {
@@ -296,14 +298,14 @@ pub(crate) fn retry_ms(failures: u32) -> u64 {
 }
 
 /// Returns the time at which a response awaited since `since_ms` counts as missing, with a timeout of `silence_ms`. `arrived_ms` is
-/// the last arrival of bytes of the response, or of bytes before it. They extend the timeout up to [`ARRIVAL_MS_MAX`].
+/// the last arrival of bytes of the response, or of bytes before it. Arriving bytes extend the timeout up to [`ARRIVAL_MS_MAX`].
 pub(crate) fn answer_due_ms(since_ms: u64, silence_ms: u64, arrived_ms: u64) -> u64 {
     let due_ms = since_ms.max(arrived_ms) + silence_ms;
     due_ms.min(since_ms + ARRIVAL_MS_MAX)
 }
 
 impl Content {
-    /// Returns the kind's text in the log; `None` for events.
+    /// Returns the text of the kind in the log. Returns `None` for events.
     pub(crate) fn text(self) -> Option<&'static [u8]> {
         match self {
             Content::Event => None,

@@ -10,8 +10,7 @@ struct InFlight {
     floor: u64,
 }
 
-/// Records in flight, in the order of the outbox. The caller bounds it by
-/// [`IN_FLIGHT_MAX`](crate::IN_FLIGHT_MAX).
+/// Records in flight, in the order of the outbox. The caller limits their number to [`IN_FLIGHT_MAX`](crate::IN_FLIGHT_MAX).
 #[derive(Default)]
 pub(crate) struct InFlightQueue {
     records: VecDeque<InFlight>,
@@ -46,7 +45,7 @@ impl InFlightQueue {
         at.is_ok_and(|at| !self.records[at].is_done)
     }
 
-    /// Newest position that the log had assigned when a record was sent. The log stores the record behind it.
+    /// Returns the newest position that the log had assigned when a record was sent. The log stores the record after this position.
     pub fn floor_of(&self, outbox: u64) -> u64 {
         let at = self.records.binary_search_by_key(&outbox, |it| it.outbox);
         at.map_or(0, |at| self.records[at].floor)

@@ -83,7 +83,7 @@ pub(crate) struct StreamAnswer {
     pub error: Option<ApiError>,
     #[serde(default)]
     pub created: String,
-    /// Kept complete, because an update replaces all of it.
+    /// The complete configuration is kept, because an update replaces all of it.
     #[serde(default)]
     config: serde_json::Value,
     #[serde(default)]
@@ -111,21 +111,21 @@ struct Replica {
 /// Silence after which a copy does not count for the majority. Copies respond to the leader once a second.
 const REPLICA_SILENCE_NS_MAX: u64 = 3_000_000_000;
 
-/// Greatest epoch that a description may name. It leaves room for later ones, and any number of JSON can hold it.
+/// Greatest epoch that a description may name. The limit leaves room for later epochs, and every JSON number type can represent it.
 const EPOCH_MAX: u64 = 1 << 53;
 
 /// Text before the epoch in the description of a stream that has lost messages.
 const EPOCH_MARK: &str = "fermata epoch ";
 
 impl StreamAnswer {
-    /// Epoch of the log: it changes when the stream is recreated, and after each loss of messages. `None`: the response has no
+    /// Epoch of the log. It changes when the stream is recreated, and after each loss of messages. `None`: the response has no
     /// creation time.
     pub fn epoch(&self) -> Option<u64> {
         let created = epoch_of(rfc3339::unix_ns(&self.created)?);
         Some(self.marked_epoch().unwrap_or(created))
     }
 
-    /// Configuration that sets the epoch; `None` if the response has no configuration.
+    /// Returns a configuration that sets the epoch. Returns `None` if the response has no configuration.
     pub fn config_of_epoch(&self, epoch: u64) -> Option<Vec<u8>> {
         let mut config = self.config.clone();
         let own = self.description().split(EPOCH_MARK).next()?.trim_end();
@@ -148,8 +148,8 @@ impl StreamAnswer {
         !self.replicas().is_empty()
     }
 
-    /// Returns true if the leader reaches a majority of the stream's servers. A leader that is cut off resigns only after ten
-    /// seconds, and lacks the messages that its successor stores meanwhile.
+    /// Returns true if the leader reaches a majority of the stream's servers. A leader that is cut off from the others resigns only
+    /// after ten seconds, and lacks the messages that its successor stores meanwhile.
     pub fn has_majority(&self) -> bool {
         let replicas = self.replicas();
         let is_there = |it: &&Replica| !it.offline && it.active <= REPLICA_SILENCE_NS_MAX;
@@ -190,7 +190,7 @@ pub(crate) struct StreamState {
 #[derive(Debug, Deserialize)]
 pub(crate) struct ConsumerAnswer {
     pub error: Option<ApiError>,
-    /// Messages that are not delivered yet.
+    /// Number of messages that are not delivered yet.
     pub num_pending: Option<u64>,
     #[serde(default)]
     pub delivered: Delivered,
@@ -208,13 +208,13 @@ pub(crate) struct PublishAnswer {
     pub error: Option<ApiError>,
     #[serde(default)]
     pub seq: u64,
-    /// The stream had the message before, at `seq`.
+    /// True if the stream already had the message, at `seq`.
     #[serde(default)]
     pub duplicate: bool,
 }
 
 impl PublishAnswer {
-    /// Reads the usual response, `{"stream":"S", "seq":42}`, without a JSON parser. Returns `None` for any other.
+    /// Reads the usual response, `{"stream":"S", "seq":42}`, without a JSON parser. Returns `None` for any other response.
     pub fn seq_of(json: &[u8]) -> Option<u64> {
         let rest = json.strip_prefix(b"{\"stream\":\"")?;
         let (_, rest) = rest.split_at(memchr::memchr(b'"', rest)?);
@@ -241,7 +241,7 @@ pub(crate) struct Info {
     pub nonce: String,
     #[serde(default)]
     pub max_payload: u64,
-    /// Name of its cluster; empty for a standalone server.
+    /// Name of the server's cluster. Empty for a standalone server.
     #[serde(default)]
     pub cluster: String,
     /// Lame-duck mode: the server stops soon, and closes its clients one by one.
@@ -262,7 +262,7 @@ impl Info {
     }
 }
 
-/// Fields behind `$JS.ACK` in the longer of its two forms.
+/// Maximum number of fields after `$JS.ACK`, in the longer of its two forms.
 const FIELDS_MAX: usize = 9;
 
 /// Position of a delivered message.
@@ -272,9 +272,9 @@ pub(crate) struct Delivery {
     pub stream_seq: u64,
     /// Sequence among the deliveries of the consumer.
     pub consumer_seq: u64,
-    /// When the stream stored it, in Unix nanoseconds.
+    /// Time when the stream stored the message, in Unix nanoseconds.
     pub unix_ns: u64,
-    /// Messages that follow.
+    /// Number of messages that follow.
     pub pending: u64,
 }
 
@@ -283,8 +283,8 @@ impl Delivery {
         self.unix_ns / 1_000_000
     }
 
-    /// Parses `$JS.ACK.stream.consumer.count.stream seq.consumer seq.time.pending`, or `$JS.ACK.domain.account.` with the
-    /// same fields and others behind them.
+    /// Parses `$JS.ACK.stream.consumer.count.stream seq.consumer seq.time.pending`, or `$JS.ACK.domain.account.` with the same
+    /// fields and further fields after them.
     pub fn read(reply: &[u8]) -> Option<Delivery> {
         let text = reply.strip_prefix(b"$JS.ACK.")?;
         let mut fields = [&text[..0]; FIELDS_MAX];

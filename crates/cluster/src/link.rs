@@ -1,4 +1,4 @@
-//! The connection to Redis: the server, the state, and the next attempt.
+//! The connection to Redis: the server, the state, and the time of the next attempt.
 
 use crate::address::Address;
 use crate::exchange::{ANSWER_MS_MAX, retry_ms};
@@ -32,19 +32,19 @@ impl ReportedCauses {
 enum State {
     /// Closed. The next attempt starts at `retry_ms`.
     Down { retry_ms: u64 },
-    /// The caller opens it until `until_ms`.
+    /// The caller opens the connection until `until_ms`.
     Opening { until_ms: u64 },
     /// Open.
     Up,
 }
 
-/// The connection, one at a time, to the servers in turn.
+/// The connection. There is one at a time, and the servers are tried in turn.
 pub(crate) struct Link {
     state: State,
-    /// Servers of the setting, and the index of the present one.
+    /// Servers of the setting, and the index of the current server.
     servers: Vec<Address>,
     at: usize,
-    /// A server that is used instead, and the name of the server that has named it.
+    /// A server that is used instead, and the name of the server that referred to it.
     referral: Option<(Address, String)>,
     referrals: u32,
     failures: u32,
@@ -52,7 +52,7 @@ pub(crate) struct Link {
 }
 
 impl Link {
-    /// `servers` has at least one element.
+    /// Creates the link. `servers` has at least one element.
     pub fn new(servers: Vec<Address>, now_ms: u64) -> Link {
         Link {
             state: State::Down { retry_ms: now_ms },
@@ -65,7 +65,7 @@ impl Link {
         }
     }
 
-    /// The present server.
+    /// Returns the current server.
     pub fn server(&self) -> &Address {
         match &self.referral {
             Some((server, _)) => server,
@@ -120,7 +120,7 @@ impl Link {
         self.state = State::Up;
     }
 
-    /// Called when the log accepts records. Resets the counts of failures and referrals.
+    /// Resets the counts of failures and referrals. Called when the log accepts records.
     pub fn handle_success(&mut self) {
         self.failures = 0;
         self.referrals = 0;
@@ -136,10 +136,10 @@ impl Link {
         self.referrals < REFERRALS_MAX
     }
 
-    /// Connects to a server that the present one has named. Returns true if the log was ready.
+    /// Connects to a server that the current server has named. Returns true if the log was ready.
     pub fn refer(&mut self, host: &str, port: u16, now_ms: u64) -> bool {
         let server = self.server();
-        // A server in the setting has its own credentials.
+        // A server in the setting has credentials of its own.
         let named = { &self.servers }
             .iter()
             .find(|it| it.sentinel.is_none() && it.host == host && it.port == port);
@@ -150,7 +150,7 @@ impl Link {
         std::mem::replace(&mut self.is_ready, false)
     }
 
-    /// Handles the end of the connection. Returns false if it was closed already.
+    /// Handles the end of the connection. Returns false if the connection was already closed.
     pub fn end(&mut self, now_ms: u64) -> bool {
         if matches!(self.state, State::Down { .. }) {
             return false;

@@ -22,7 +22,7 @@ pub struct Nkey([u8; SEED_BYTES]);
 pub struct Credentials {
     /// The key.
     pub key: Nkey,
-    /// User JWT; empty if the server itself has the public key.
+    /// User JWT. Empty if the server itself has the public key.
     pub jwt: String,
 }
 
@@ -118,7 +118,7 @@ fn decode(text: &str) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-/// CRC-16/XMODEM.
+/// Returns the CRC-16/XMODEM checksum.
 fn crc(bytes: &[u8]) -> u16 {
     bytes.iter().fold(0, |sum, &byte| {
         (0..8).fold(sum ^ u16::from(byte) << 8, |sum, _| {

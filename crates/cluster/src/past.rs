@@ -1,7 +1,7 @@
-//! Collects older messages for a client that missed more than its node retains. The log is searched channel by channel; the result
-//! is in the log's order.
+//! Collects older messages for a client that missed more than its node retains. The log is searched channel by channel, and the
+//! result is in the log's order.
 //!
-//! The number of messages examined, of events and of bytes is bounded. Beyond a bound the oldest ones become a gap.
+//! The number of examined messages, of events and of bytes is limited. Above a limit, the oldest events become a gap.
 
 use std::collections::BTreeMap;
 
@@ -22,7 +22,7 @@ pub(crate) struct Collector {
     looks: usize,
     /// Sequence up to which everything counts as missing.
     missing_up_to: u64,
-    /// First presence record. Presence cannot be replayed, so it becomes a gap.
+    /// First presence record. Presence cannot be replayed, so the record becomes a gap.
     left_out: Option<u64>,
 }
 
@@ -113,7 +113,7 @@ impl Collector {
         (id, entries)
     }
 
-    /// Returns the id of the request and one gap over all of it.
+    /// Returns the id of the request, and one gap that covers the whole request.
     pub fn fail(mut self) -> (u64, Vec<PastEntry>) {
         let up_to = self.request.up_to;
         self.miss(up_to);
@@ -186,7 +186,7 @@ mod tests {
                 look(&mut collector, seq, 9, Content::Event);
             }
             assert!(collector.next_channel());
-            // The search of the next channel starts behind the gap.
+            // The search of the next channel starts after the gap.
             assert_eq!(collector.at, 13);
             look(&mut collector, 20, 9, Content::Event);
             assert_eq!(told(collector), [(false, 14), (true, 15), (true, 20)]);

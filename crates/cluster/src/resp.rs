@@ -59,7 +59,7 @@ impl<'a> Value<'a> {
     }
 }
 
-/// Parses the first value. Returns it with its length, or `None` if it is incomplete.
+/// Parses the first value. Returns the value and its length, or `None` if the value is incomplete.
 pub(crate) fn parse(bytes: &[u8]) -> Result<Option<(Value<'_>, usize)>, RespError> {
     let mut at = 0;
     let value = read(bytes, &mut at, 0)?;
@@ -138,7 +138,7 @@ fn number(line: &[u8]) -> Result<i64, RespError> {
     text.parse().map_err(|_| RespError::Malformed)
 }
 
-/// Parses a length; -1, the null of RESP2, is `None`.
+/// Parses a length. Returns `None` for -1, which is the null value of RESP2.
 fn length(line: &[u8], max: usize) -> Result<Option<usize>, RespError> {
     match number(line)? {
         -1 => Ok(None),

@@ -22,7 +22,7 @@ pub(crate) fn unix_ns(text: &str) -> Option<u64> {
             ns = ns * 10 + u64::from(digit?);
         }
     }
-    // Days since 1970: years begin in March, so that the leap day is the last one.
+    // Number of days since 1970. Years begin in March, so that the leap day is the last day of a year.
     let (years, months) = match month > 2 {
         true => (year, month - 3),
         false => (year - 1, month + 9),

@@ -1,6 +1,6 @@
-//! Channel names as subjects: one token below the application's prefix.
+//! Channel names as NATS subjects. A channel is one token after the application's prefix.
 
-/// Returns true for bytes that need no escape. Dots, stars, `>` and white space have a meaning for NATS, `%` for the escape.
+/// Returns true for bytes that need no escape. Dots, stars, `>` and white space have a meaning in NATS, and `%` starts an escape.
 fn is_plain(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"-_:/=@~+".contains(&byte)
 }
@@ -19,8 +19,8 @@ pub(crate) fn escape(channel: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// Returns the channel of a token; `None` if a `%` lacks two hexadecimal digits. Accepts bytes that `escape` would escape, because
-/// other publishers may send them.
+/// Returns the channel of a token. Returns `None` if a `%` is not followed by two hexadecimal digits. Accepts bytes that `escape`
+/// would escape, because other publishers may send them.
 pub(crate) fn unescape(token: &[u8]) -> Option<Vec<u8>> {
     let mut channel = Vec::with_capacity(token.len());
     let mut bytes = token.iter();

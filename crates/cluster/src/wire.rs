@@ -8,7 +8,7 @@ use crate::decimal;
 
 /// Maximum length of a line. `INFO` names all servers of a large cluster.
 const LINE_BYTES_MAX: usize = 64 * 1024;
-/// Maximum size of a message with headers, the upper bound of NATS itself.
+/// Maximum size of a message with headers in bytes. This is the limit of NATS itself.
 const MESSAGE_BYTES_MAX: usize = 64 * 1024 * 1024;
 
 /// An operation of the server.
@@ -31,11 +31,11 @@ pub enum Operation<'a> {
 /// A message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Message<'a> {
-    /// Subject that it was published to.
+    /// Subject to which the message was published.
     pub subject: &'a [u8],
-    /// Subscription that it matches.
+    /// Number of the subscription that the message matches.
     pub sid: u64,
-    /// Subject for responses.
+    /// Subject to which responses are sent.
     pub reply: Option<&'a [u8]>,
     /// `NATS/1.0`, an optional status, and headers, with all line ends; empty without headers.
     pub head: &'a [u8],
@@ -57,7 +57,7 @@ pub enum WireError {
     Malformed,
 }
 
-/// Parses the first operation of `input`. Returns it with its length, or `None` if it is incomplete.
+/// Parses the first operation of `input`. Returns the operation and its length, or `None` if the operation is incomplete.
 ///
 /// # Errors
 /// [`WireError`]: the connection cannot continue.
@@ -76,7 +76,7 @@ pub fn parse(input: &[u8]) -> Result<Option<(Operation<'_>, usize)>, WireError> 
     let (verb, rest) = line.split_at(verb_len);
     let rest = rest.trim_ascii();
     let is = |other: &[u8]| verb.eq_ignore_ascii_case(other);
-    // The most frequent operations come first.
+    // Check the most frequent operations first.
     if is(b"HMSG") {
         return message(rest, taken, input, true);
     }
@@ -94,7 +94,7 @@ pub fn parse(input: &[u8]) -> Result<Option<(Operation<'_>, usize)>, WireError> 
     Ok(Some((operation, taken)))
 }
 
-/// Parses `subject sid [reply] [head bytes] bytes`, and the content behind the line.
+/// Parses `subject sid [reply] [head bytes] bytes`, and the content after this line.
 fn message<'a>(
     line: &'a [u8],
     line_taken: usize,
@@ -146,7 +146,7 @@ fn message<'a>(
     Ok(Some((Operation::Message(message), line_taken + total + 2)))
 }
 
-/// Returns the first line, and its length with the line end.
+/// Returns the first line, and its length including the line end.
 fn line(input: &[u8]) -> Option<(&[u8], usize)> {
     let end = memchr::memchr(b'\n', input)?;
     let line = &input[..end];
@@ -159,7 +159,7 @@ fn number(digits: &[u8]) -> Result<usize, WireError> {
 }
 
 impl<'a> Message<'a> {
-    /// Returns status and text of a message that the server itself sends, such as `100 Idle Heartbeat`.
+    /// Returns the status and the text of a message that the server itself sends, such as `100 Idle Heartbeat`.
     pub fn status(&self) -> Option<(u16, &'a [u8])> {
         let (line, _) = line(self.head)?;
         let rest = line.strip_prefix(b"NATS/1.0")?.trim_ascii();
@@ -167,7 +167,7 @@ impl<'a> Message<'a> {
         Some((code, rest[3..].trim_ascii()))
     }
 
-    /// Returns the value of a header, without the colon and one space.
+    /// Returns the value of a header, without the colon and without one space.
     pub fn header(&self, name: &str) -> Option<&'a [u8]> {
         let [value] = self.headers([name]);
         value

@@ -10,7 +10,7 @@ use options::options;
 const INFO: &str = "INFO {\"version\":\"2.11.0\",\"headers\":true,\"jetstream\":true,\"max_payload\":4096,\"cluster\":\"c\"}\r\n";
 const ALONE: &str =
     "INFO {\"version\":\"2.11.0\",\"headers\":true,\"jetstream\":true,\"max_payload\":4096}\r\n";
-/// Nanoseconds since the leader of a healthy stream received messages of its copies.
+/// Nanoseconds since the leader of a healthy stream last received messages from its copies.
 const HEALTHY: [u64; 2] = [30_000_000, 900_000_000];
 
 /// A bridge, and a fake server whose responses the test writes line by line.
@@ -32,7 +32,7 @@ impl Talk {
         Talk::behind(reached, None)
     }
 
-    /// A bridge that has read up to a position, with the stored time of the message there.
+    /// Creates a bridge that has read up to a position, with the stored time of the message at that position.
     fn behind(reached: Option<Place>, reached_ms: Option<u64>) -> Talk {
         Talk::with(reached, reached_ms, None, INFO)
     }
@@ -104,7 +104,7 @@ impl Talk {
         self.sent += &String::from_utf8(sent).unwrap();
     }
 
-    /// Returns the reply subject of the last request with these words. It must not have been used before.
+    /// Returns the reply subject of the last request that contains these words. The request must not have been used before.
     fn asked(&mut self, words: &str) -> Option<String> {
         let (_, rest) = self.sent.rsplit_once(words)?;
         let reply = rest.split(' ').nth(1).unwrap().to_owned();
@@ -139,7 +139,7 @@ impl Talk {
         self.describe(last, HEALTHY);
     }
 
-    /// Delivers the `count`th message of the consumer. Its stored time is `late_ms` later than the leader's.
+    /// Delivers message number `count` of the consumer. Its stored time is `late_ms` later than the leader's.
     fn deliver(&mut self, count: u64, seq: u64, late_ms: u64) {
         let unix_ns = (seq * 1_000 + 500 + late_ms) * 1_000_000;
         let to = format!("$JS.ACK.S.C.1.{seq}.{count}.{unix_ns}.0");
@@ -272,13 +272,13 @@ fn leaves_a_leader_without_majority() {
     let mut talk = Talk::new(None);
     talk.describe(60, cut_off);
     assert!(talk.has(|it| matches!(it, Event::Disconnect)));
-    // One copy of three may be offline.
+    // One of three copies may be offline.
     let mut talk = Talk::new(None);
     talk.describe(60, [30_000_000, 9_000_000_000]);
     talk.make_consumer();
     talk.describe(60, HEALTHY);
     assert!(talk.has(|it| matches!(it, Event::Begin(_))));
-    // The leader loses its majority during reading, and the consumer still delivers.
+    // The leader loses its majority during reading, but the consumer still delivers.
     let beat = "NATS/1.0 100 Idle Heartbeat\r\n\r\n";
     let beat = format!("HMSG _INBOX.a.c1 11 {0} {0}\r\n{beat}\r\n", beat.len());
     for second in 0..10 {
@@ -307,7 +307,7 @@ fn sends_nothing_after_an_unacknowledged_record() {
     assert!(talk.bridge.can_send());
     talk.pass(200);
     assert!(talk.is_away() && !talk.bridge.can_send());
-    // The log was only slow: it acknowledges the record now.
+    // The log was only slow. It now acknowledges the record.
     let to = "_INBOX.a.r.p.1";
     talk.answer(to, "{\"seq\":61}");
     assert!(!talk.is_away() && talk.bridge.can_send());
@@ -323,7 +323,7 @@ fn talk_behind_50() -> Talk {
     talk
 }
 
-/// NATS 2.9.10 creates such copies on a server that was cut off.
+/// NATS 2.9.10 creates such wrong copies on a server that was cut off.
 #[test]
 fn leaves_a_different_copy_before_passing_it_on() {
     let mut talk = talk_behind_50();
@@ -409,7 +409,7 @@ fn different_message_is_a_loss_only_if_the_leader_has_it() {
     }
 }
 
-/// Regression test: the hole was reported as a gap, although other copies have the messages.
+/// Regression test: this hole was reported as a gap, although other copies have the messages.
 #[test]
 fn reads_a_hole_from_another_copy() {
     let mut talk = talk_behind_50();
@@ -467,7 +467,7 @@ impl Talk {
         self.hear(&format!("HMSG {to} 1 {head_len} {len}\r\n{head}{data}\r\n"));
     }
 
-    /// Returns a message from the leader, or reports that it has none.
+    /// Returns a message from the leader, or reports that the leader has no such message.
     fn lead(&mut self, seq: Option<u64>) {
         let to = self.asked("STREAM.MSG.GET.").expect("it asks the leader");
         let text = match seq {
@@ -509,7 +509,7 @@ fn requests_older_messages_in_batches() {
     assert!(talk.sent.contains("{\"batch\":32,"), "{}", talk.sent);
     assert!(talk.sent.contains("\"seq\":17"), "{}", talk.sent);
     let second: Vec<u64> = (17..=45).collect();
-    // Messages behind the 40th are discarded.
+    // Messages after the 40th are discarded.
     talk.give_many(&second, 1);
     let expected: Vec<(u64, bool)> = (1..=40).map(|seq| (seq, false)).collect();
     assert_eq!(talk.found(), expected);
@@ -568,7 +568,7 @@ fn requests_single_messages_without_batches() {
     assert!(!talk.has(|it| matches!(it, Event::Notice(_))));
 }
 
-/// The responses arrive before the PONG of a later PING, however slow the connection is.
+/// The responses arrive before the PONG of a later PING, even if the connection is slow.
 #[test]
 fn repeats_a_request_when_a_later_ping_is_answered() {
     let mut talk = Talk::asked_for_the_past();

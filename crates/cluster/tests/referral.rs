@@ -1,5 +1,5 @@
-//! Servers that refer to another server: Sentinels to the master, servers of a Redis Cluster to the one with the log. All servers
-//! are fakes.
+//! Servers that refer to another server. Sentinels refer to the master, and servers of a Redis Cluster refer to the server with the
+//! log. All servers are fakes.
 
 #![allow(clippy::unwrap_used)]
 
@@ -43,7 +43,7 @@ fn redis(role: &str) -> Server {
         .says("EVALSHA", "*5\r\n+7\r\n+0\r\n+0\r\n:0\r\n+")
 }
 
-/// A server of a Redis Cluster that names another one.
+/// Returns a server of a Redis Cluster that names another server.
 fn elsewhere(place: &str) -> Server {
     let greeting = "*4\r\n+mode\r\n+cluster\r\n+role\r\n+replica";
     redis("")

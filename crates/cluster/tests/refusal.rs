@@ -19,7 +19,7 @@ struct Run {
     now_ms: u64,
     log: Box<dyn Log>,
     input: Vec<u8>,
-    /// Number of records, and the first one that is not released.
+    /// Number of records, and number of the first record that is not released.
     outbox: u64,
     handed: u64,
     released: u64,
@@ -205,7 +205,7 @@ struct Nats {
     refusal: Option<String>,
     sent: Vec<u64>,
     probes: Vec<String>,
-    /// For each of the next requests, true if it is answered immediately. A late response is sent with the next one.
+    /// For each of the next requests, true if it is answered immediately. A late response is sent together with the next one.
     answers: VecDeque<bool>,
     late: String,
 }
@@ -375,7 +375,7 @@ fn leaves_a_refusing_server_for_the_next() {
     run.log.refuse(Some(OOM));
     run.pass(20_000);
     assert!((2..6).contains(&run.connects), "{}", run.connects);
-    // Each server is reported once.
+    // The failure of each server is reported once.
     assert_eq!(run.said.len(), 3, "{:?}", run.said);
     run.log.refuse(None);
     run.pass(3_000);

@@ -1,4 +1,4 @@
-//! The handshake: the server's INFO, our CONNECT, and the server's errors.
+//! The handshake: the server's INFO, this node's CONNECT, and the server's errors.
 
 use super::session::Step;
 use super::{Nats, Question, ServerInfo, deleted, updated};
@@ -22,7 +22,7 @@ impl Nats {
             return Ok(());
         }
         if text.contains("DIRECT.GET") {
-            // Single messages take one request each.
+            // Request single messages, one per request.
             let (past, mut desk) = self.past();
             past.end_batches(&mut desk, now_ms);
             return Ok(());
@@ -89,10 +89,10 @@ impl Nats {
         Ok(())
     }
 
-    /// Handles a later INFO: the server stops, or its cluster has changed.
+    /// Handles a later INFO, which reports that the server stops or that its cluster has changed.
     pub(super) fn on_news(&mut self, json: &[u8]) -> Result<(), String> {
         let info: Info = serde_json::from_slice(json).map_err(|error| format!("INFO: {error}"))?;
-        // Without another address the connection stays until the server closes it.
+        // If there is no other address, the connection stays open until the server closes it.
         match info.ldm && self.options.servers.len() > 1 {
             true => Err("the server is about to stop (lame-duck mode)".to_owned()),
             false => Ok(()),

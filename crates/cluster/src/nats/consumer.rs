@@ -12,9 +12,9 @@ use crate::rfc3339;
 
 /// A consumer of this connection.
 pub(super) struct Consumer {
-    /// First stream sequence that it was created for.
+    /// First stream sequence for which the consumer was created.
     pub from: u64,
-    /// Sequence of its last delivery; deliveries are numbered without holes.
+    /// Sequence of the consumer's last delivery. Deliveries are numbered without holes.
     pub seq: u64,
     /// Time of the last message or heartbeat.
     pub heard_ms: u64,
@@ -35,14 +35,14 @@ pub(super) enum Stage {
     Live(Live),
 }
 
-/// The proof that a consumer waits for, in their order.
+/// The proof for which a consumer waits. The proofs come in this order.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Proof {
-    /// The response to its creation.
+    /// The response to the consumer's creation.
     Creation,
     /// A second description of the stream, with the same epoch.
     Stream,
-    /// A delivered message that equals the leader's last one.
+    /// A delivered message that equals the leader's last message.
     Copy,
 }
 
@@ -60,13 +60,13 @@ pub(super) enum Proof {
 /// consumer was live, `Unproven` reads again from the start; in any other state the log counts as replaced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Trust {
-    /// No message was read before this consumer, and its copy was not compared yet.
+    /// No message was read before this consumer, and the consumer's copy was not compared yet.
     Unproven,
     /// The last message read before is requested again, for comparison.
     Checking,
-    /// That message differs: either this copy is wrong, or the log was replaced.
+    /// The message that was read before differs. Either this copy is wrong, or the log was replaced.
     Doubted,
-    /// Reading continues where it stopped.
+    /// Reading continues at the position where it stopped.
     Settled,
 }
 
@@ -75,16 +75,16 @@ pub(super) enum Trust {
 pub(super) enum Checked {
     /// Not requested for comparison.
     New,
-    /// The log has the same message, or a different one whose copy was not compared yet.
+    /// The log has the same message. Or it has a different message, in a copy that was not compared yet.
     Known,
     /// The log has another message.
     Replaced,
 }
 
-/// Messages of a consumer that is not proven yet. The server's flow control bounds their number, because its request is not
+/// Messages of a consumer that is not proven yet. The server's flow control limits their number, because its request is not
 /// answered before the proof.
 pub(super) struct Held {
-    /// Position before this consumer, restored if it is abandoned.
+    /// Position before this consumer. It is restored if the consumer is abandoned.
     pub before: Option<Reached>,
     pub events: Vec<Event>,
     /// Reply subject of the flow-control request.
@@ -95,20 +95,20 @@ pub(super) struct Held {
 pub(super) struct Past {
     /// Last sequence of the past.
     pub until: u64,
-    /// Messages may be missing before `until`, so its last one may never arrive.
+    /// True if messages may be missing before `until`, so that the last message of the past may never arrive.
     pub may_have_holes: bool,
-    /// The server has reported that nothing is pending.
+    /// True if the server has reported that no message is pending.
     pub is_drained: bool,
 }
 
 /// A consumer whose messages are passed on.
 pub(super) struct Live {
     pub leader: Leader,
-    /// [`Event::Ready`] was reported.
+    /// True if [`Event::Ready`] was reported.
     pub is_ready: bool,
 }
 
-/// Watches the leader of a replicated stream. A consumer still delivers when its server has lost the majority.
+/// Monitors the leader of a replicated stream. A consumer still delivers after its server has lost the majority.
 pub(super) struct Leader {
     /// Time of the last request to describe the stream.
     pub asked_ms: u64,
@@ -117,7 +117,7 @@ pub(super) struct Leader {
 }
 
 impl Consumer {
-    /// Counts a delivery. Returns an error if one before it is missing.
+    /// Counts a delivery. Returns an error if an earlier delivery is missing.
     pub fn count(&mut self, delivery: &Delivery) -> Result<(), String> {
         if delivery.consumer_seq != self.seq + 1 {
             return Err(HOLE.to_owned());
@@ -162,7 +162,7 @@ impl Consumer {
         is_doubted
     }
 
-    /// Starts to pass messages on. Returns those that were held.
+    /// Starts to pass messages on. Returns the messages that were held.
     pub fn go_live(&mut self, now_ms: u64) -> Option<Held> {
         let leader = Leader {
             asked_ms: now_ms,
@@ -186,7 +186,7 @@ impl Consumer {
 }
 
 impl Past {
-    /// Records the server's report that no messages are pending. It counts only if the past may have holes. Otherwise the
+    /// Records the server's report that no messages are pending. The report is used only if the past may have holes. Otherwise the
     /// past ends with its last message.
     pub fn note_drained(&mut self, is_drained: bool) {
         self.is_drained |= is_drained && self.may_have_holes;
@@ -203,7 +203,7 @@ impl Past {
     }
 }
 
-/// Returns the leader's last message, if a consumer that starts at `from` has to deliver it.
+/// Returns the leader's last message, if a consumer that starts at `from` must deliver that message.
 pub(super) fn last_of(answer: &StreamAnswer, log: &Log, from: u64) -> Option<Mark> {
     let state = &answer.state;
     let is_there = state.last_seq >= state.first_seq && state.num_deleted == 0;

@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 /// Maximum number of recent deliveries that are retained for comparison.
 const RECENT_MAX: usize = 1024;
 
-/// Identity of a message: its sequence, and when the leader stored it.
+/// Identity of a message: its sequence, and the time when the leader stored it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Mark {
     pub seq: u64,
@@ -21,7 +21,7 @@ pub(super) struct Mark {
 pub(super) enum Verdict {
     /// The leader has the same message at this position.
     Same,
-    /// The leader has another message there.
+    /// The leader has another message at this position.
     Different,
 }
 
@@ -30,13 +30,13 @@ pub(super) enum Verdict {
 pub(super) struct Copy {
     /// Recent deliveries, ascending; at most [`RECENT_MAX`].
     recent: VecDeque<Mark>,
-    /// A message of the leader that was not delivered yet, and the time since which it is awaited.
+    /// A message of the leader that was not delivered yet, and the time since which the node waits for it.
     awaited: Option<(Mark, u64)>,
 }
 
 impl Copy {
-    /// Takes the leader's last message. If it was not delivered yet, it is compared on delivery. `None` also if its position is
-    /// no longer retained.
+    /// Takes the leader's last message. If the message was not delivered yet, it is compared on delivery, and the result is `None`.
+    /// The result is also `None` if the position is no longer retained.
     pub fn expect(&mut self, mark: Mark, now_ms: u64) -> Option<Verdict> {
         if self.recent.back().is_none_or(|last| last.seq < mark.seq) {
             // Keep an older awaited message. Otherwise a copy that has stopped would never be late.
@@ -47,7 +47,7 @@ impl Copy {
         at.ok().map(|at| compare(self.recent[at], mark))
     }
 
-    /// Takes a delivery.
+    /// Handles a delivered message. Compares it with the awaited message.
     pub fn give(&mut self, given: Mark) -> Option<Verdict> {
         if self.recent.len() == RECENT_MAX {
             self.recent.pop_front();

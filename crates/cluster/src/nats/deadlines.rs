@@ -9,16 +9,16 @@ use super::{
 };
 use crate::exchange::ANSWER_MS_MAX;
 
-/// A deadline. Its kind decides what to do.
+/// A deadline. Its kind determines what to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Due {
     /// The server is silent: the connection ends.
     Silence,
     /// The step has no response: the connection ends.
     Step,
-    /// The step's request may be lost: it is sent again.
+    /// The request of the step may be lost, so it is sent again.
     Repeat,
-    /// The consumer has sent neither messages nor heartbeats: the connection ends.
+    /// The consumer has sent neither messages nor heartbeats, so the connection ends.
     Consumer,
     /// The copy lacks messages that the leader has: the connection ends.
     Copy,
@@ -26,7 +26,7 @@ enum Due {
     Leader,
     /// The leader is polled.
     LeaderPoll,
-    /// The oldest record is unacknowledged: no others are sent after it.
+    /// The oldest record is not acknowledged, so no other records are sent after it.
     Order,
     /// A record or a probe has no response: the connection ends.
     Record,
@@ -40,7 +40,7 @@ enum Due {
 const NEVER: u64 = u64::MAX;
 
 impl Nats {
-    /// Handles the first deadline that has passed. Later ones are handled by the next call.
+    /// Handles the first deadline that has passed. The next call handles later ones.
     pub(super) fn handle_deadlines(&mut self, now_ms: u64) {
         let Link::Up(session) = &self.link else {
             return;
@@ -64,7 +64,7 @@ impl Nats {
             }
             Due::Order => self.on_stalled(),
             Due::Record => {
-                // The server may answer everything else: the next connection begins with a probe.
+                // The server may answer everything else, so the next connection begins with a probe.
                 self.writer.state = Write::Refused { retry_ms: now_ms };
                 self.fail("a record was not acknowledged in time", now_ms);
             }
@@ -87,7 +87,7 @@ impl Nats {
             .fold(NEVER, u64::min)
     }
 
-    /// All deadlines, in the order in which they are handled when several have passed.
+    /// Returns all deadlines, in the order in which they are handled when several have passed.
     fn deadlines(&self, session: &Session) -> [(u64, Due); 12] {
         let (step_ms, repeat_ms) = self.step_deadlines(session);
         let response = |since_ms, silence_ms| self.liveness.response_due_ms(since_ms, silence_ms);
@@ -135,7 +135,7 @@ impl Nats {
 
     /// Returns the time at which the step is overdue, and the time at which its request is repeated.
     fn step_deadlines(&self, session: &Session) -> (u64, u64) {
-        // If other servers are configured, leave a server early that does not describe the log.
+        // If other servers are configured, leave early a server that does not describe the log.
         let hurry_ms = match self.options.servers.len() {
             ..=1 => ANSWER_MS_MAX,
             _ => OTHERS_MS,

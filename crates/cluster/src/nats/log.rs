@@ -1,20 +1,20 @@
-//! The log as this node knows it, across connections: its epoch, the position that was read, and signs of lost messages.
+//! The log as this node knows it, across connections: its epoch, the position up to which it was read, and signs of lost messages.
 
 use crate::exchange::{Event, Place};
 
 /// State that outlives a connection.
 pub(super) struct Log {
-    /// Epoch of the stream that was described last; 0 before the first one.
+    /// Epoch of the stream that was described last. 0 before the first description.
     pub epoch: u64,
     /// Several servers have the stream.
     pub is_replicated: bool,
-    /// The stream cannot be updated, so it gets no new epoch.
+    /// True if the stream cannot be updated, so that it gets no new epoch.
     pub is_epoch_fixed: bool,
-    /// New epochs that were requested since the log last had everything that is known.
+    /// Number of new epochs that were requested since the log last had every message that this node knows.
     pub epochs_requested: u32,
     /// Position up to which everything was passed on.
     pub reached: Option<Reached>,
-    /// The log has other messages than those that were read up to `reached`.
+    /// True if the log has other messages than those that were read up to `reached`.
     pub is_replaced: bool,
     pub loss: Loss,
     /// Newest position that was assigned to a record of the outbox.
@@ -25,18 +25,20 @@ pub(super) struct Log {
 #[derive(Clone, Copy)]
 pub(super) struct Reached {
     pub place: Place,
-    /// When the log stored the message at this position; `None` = unknown. No other message has both.
+    /// Time when the log stored the message at this position. `None`: unknown. No other message has both the same position and the
+    /// same time.
     pub stored_ms: Option<u64>,
 }
 
-/// Whether a replicated log has lost its end. A leader that was just elected may describe less than it has.
+/// States whether a replicated log has lost its newest messages. A leader that was just elected may describe fewer messages than it
+/// has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Loss {
     /// No message is missing.
     Unsuspected,
     /// The log ends before what was read, according to descriptions since `since_ms`.
     Suspected { since_ms: u64 },
-    /// A probe has confirmed the log's end on this connection. `since_ms` = start of the suspicion, if it lasts.
+    /// A probe has confirmed the log's end on this connection. `since_ms` is the start of the suspicion, if there still is one.
     Confirmed { since_ms: Option<u64> },
 }
 
@@ -67,7 +69,7 @@ impl Loss {
         *self = Loss::Suspected { since_ms };
     }
 
-    /// Records the result of a probe: whether the log ends where its description does.
+    /// Records the result of a probe, which is true if the log ends where its description says.
     pub fn set_confirmed(&mut self, is_confirmed: bool) {
         let since_ms = self.since_ms();
         *self = match since_ms {
@@ -108,17 +110,17 @@ impl Log {
         read.max(given).unwrap_or(0)
     }
 
-    /// Returns a known position of a later epoch than the log's. If there is one, the log is an older copy of the log that was
-    /// read.
+    /// Returns a known position of a later epoch than the log's. If there is such a position, the log is an older copy of the log
+    /// that was read.
     pub fn later(&self) -> Option<Place> {
         let read = self.reached.map(|it| it.place);
         let known = read.into_iter().chain([self.given_out]);
         known.filter(|place| place.epoch > self.epoch).max()
     }
 
-    /// Returns the newest known position of the present epoch that a log with the end `last` lacks.
+    /// Returns the newest known position of the current epoch that is missing in a log which ends at `last`.
     pub fn lost(&self, last: u64) -> Option<Place> {
-        // A record may be acknowledged and lost before it was read.
+        // A record may be acknowledged, and then lost before it was read.
         let given = Some(self.given_out).filter(|place| place.seq > last);
         let read = self.reached.map(|it| it.place);
         let read = read.filter(|it| it.seq > last || self.is_replaced);
@@ -126,8 +128,8 @@ impl Log {
         read.filter(is_of_epoch).or(given.filter(is_of_epoch))
     }
 
-    /// Decides where a consumer of a log with messages `first..=last` starts. Returns its first sequence and appends the
-    /// gap, if there is one, to `events`.
+    /// Decides where a consumer of a log with messages `first..=last` starts. Returns the consumer's first sequence, and appends
+    /// the gap, if there is one, to `events`.
     pub fn start(&mut self, first: u64, last: u64, past_max: u64, events: &mut Vec<Event>) -> u64 {
         let oldest = first - 1;
         let (floor, notice) = match self.reached.map(|it| it.place) {

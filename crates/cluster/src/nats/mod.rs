@@ -40,12 +40,12 @@ use crate::exchange::{
 use crate::link::ReportedCauses;
 use crate::wire::{self, Message, Operation};
 
-/// Interval of the consumer's heartbeats, and the silence after which it counts as lost. A consumer ends with its stream or its
-/// server, while the connection stays.
+/// Interval of the consumer's heartbeats, and the silence after which the consumer counts as lost. A consumer ends with its stream
+/// or its server, while the connection stays open.
 const HEARTBEAT_NS: u64 = 1_000_000_000;
 const CONSUMER_SILENCE_MS_MAX: u64 = 4_000;
-/// Interval at which the leader of a replicated stream is polled for its majority, and the maximum of its silence. The consumer
-/// reads any copy, which also delivers without a majority.
+/// Interval at which the leader of a replicated stream is asked for its majority, and maximum time without its response. The
+/// consumer reads any copy, and a copy also delivers without a majority.
 const LEADER_POLL_MS: u64 = 1_000;
 const LEADER_SILENCE_MS_MAX: u64 = 3_000;
 /// Maximum time in which a copy delivers nothing while the leader has newer messages.
@@ -53,12 +53,13 @@ const COPY_SILENCE_MS_MAX: u64 = 5_000;
 /// Age of an unacknowledged record at which sending stops. Records sent to a leader that has disconnected are lost, and its
 /// successor would store later records first. An election takes at least three seconds.
 const ORDER_MS_MAX: u64 = 2_000;
-/// Time for a server to describe the log, if there are others.
+/// Maximum time in which a server must describe the log, if there are other servers.
 const OTHERS_MS: u64 = 3_000;
-/// Maximum time in which a replicated log that seems to have lost its end refuses probes, before it counts as lost.
+/// Maximum time in which a replicated log that seems to have lost its end may refuse probes. After that time, its end counts as
+/// lost.
 const LOSS_DOUBT_MS_MAX: u64 = 30_000;
-/// Interval at which a request is repeated. NATS drops requests while the stream has no leader, for some seconds after a server
-/// has failed. A late consumer is replaced by another one, so its request is repeated less often: the connection may be slow.
+/// Interval at which a request is repeated. NATS drops requests while the stream has no leader, for some seconds after a server has
+/// failed. A late consumer is replaced by another one. Its request is repeated less often, because the connection may be slow.
 const ASK_AGAIN_MS: u64 = 500;
 const ASK_AGAIN_FOR_CONSUMER_MS: u64 = 1_500;
 /// Number before the subscription number of the first consumer.
@@ -89,7 +90,8 @@ pub(crate) struct Nats {
     log: Log,
     writer: Writer,
     past: Pasts,
-    /// Number in the reply subjects of the step. Responses with another number are ignored: they may describe an earlier state.
+    /// Number in the reply subjects of the step. Responses with another number are ignored, because they may describe an earlier
+    /// state.
     question: u64,
     /// Number of the present consumer.
     consumers: u64,
@@ -101,9 +103,9 @@ pub(crate) struct Nats {
 /// Fields of the server's INFO.
 #[derive(Default)]
 struct ServerInfo {
-    /// Text to sign.
+    /// Text that the client has to sign.
     nonce: String,
-    /// True if its version returns many stored messages per request.
+    /// True if the server's version returns many stored messages per request.
     has_batched_gets: bool,
     /// Maximum bytes of a message, with headers.
     payload_max: u64,
@@ -137,7 +139,7 @@ impl Question {
     }
 }
 
-/// Destination of a message in our inbox, by the tokens behind it.
+/// Destination of a message in this node's inbox, determined by the tokens after the inbox name.
 enum Inbox<'a> {
     /// `r.KIND.NUMBER`
     Step(Question, &'a [u8]),
@@ -147,7 +149,7 @@ enum Inbox<'a> {
     Probe,
     /// `r.p.OUTBOX`
     Record(&'a [u8]),
-    /// `cNUMBER`, the consumer's subject. Its messages have the subjects that they were published to.
+    /// `cNUMBER`, the consumer's subject. Messages of the consumer have the subjects to which they were published.
     Control,
 }
 
@@ -175,8 +177,8 @@ impl<'a> Inbox<'a> {
 }
 
 impl Nats {
-    /// Creates a bridge that has passed on everything up to `reached` and connects immediately.
-    /// `reached_ms` is the [`Received::unix_ms`](crate::Received::unix_ms) of the record there, if known.
+    /// Creates a bridge that has already passed on everything up to `reached`. It connects immediately. `reached_ms` is the
+    /// [`Received::unix_ms`](crate::Received::unix_ms) of the record there, if known.
     pub fn new(
         options: Options,
         reached: Option<Place>,
@@ -223,7 +225,7 @@ impl Nats {
         }
     }
 
-    /// The connection failed to open, or the server has closed it.
+    /// Handles that the connection failed to open, or that the server has closed it.
     pub fn handle_closed(&mut self, cause: &str, now_ms: u64) {
         self.end(cause, now_ms);
     }
@@ -325,7 +327,7 @@ impl Nats {
         event.or_else(|| self.writer.in_flight.released().map(Event::Released))
     }
 
-    /// Bytes for the connection. The caller removes those that it has written from the front.
+    /// Returns the bytes for the connection. The caller removes from the front those bytes that it has written.
     pub fn transmit(&mut self) -> &mut Vec<u8> {
         &mut self.output
     }
@@ -370,7 +372,7 @@ impl Nats {
         Ok(())
     }
 
-    /// Enters a step. Responses to earlier requests are ignored from now on.
+    /// Enters a step. From now on, responses to earlier requests are ignored.
     fn go_to(&mut self, step: Step, now_ms: u64) {
         self.question += 1;
         self.link = Link::Up(Session {
@@ -422,7 +424,7 @@ impl Nats {
             }
             None if message.subject.starts_with(UPDATED) => match self.link.step() {
                 Some(Step::NewEpoch) => Ok(()),
-                // Its epoch may have changed.
+                // The stream's epoch may have changed.
                 _ => Err("the stream was changed".to_owned()),
             },
             None if message.subject.starts_with(DELETED) => {
@@ -455,7 +457,7 @@ impl Nats {
         let text = format!("{}: {cause}", self.server());
         let count = self.options.servers.len();
         self.server = (self.server + 1) % count;
-        // All servers of a round have the same delay.
+        // All servers of a round are tried with the same delay.
         let rounds = self.failures / count as u32;
         let retry_ms = now_ms + retry_ms(rounds);
         self.failures = self.failures.saturating_add(1);
@@ -471,7 +473,7 @@ impl Nats {
     }
 }
 
-/// Cause of an end: the log has another message where one was read.
+/// Cause of an end of the connection: the log has another message at a position that was read.
 const OTHER_MESSAGE: &str = "the log has another message where it was read";
 /// Cause of an end: the copy does not reach the leader's last message.
 const LAGS: &str = "its copy of the log lacks messages that the leader has";
@@ -486,7 +488,7 @@ fn deleted(stream: &str) -> String {
     format!("{}{stream}", String::from_utf8_lossy(DELETED))
 }
 
-/// Returns an error if the server reports that no one serves the request's subject (status 503).
+/// Returns an error if the server reports that no program serves the request's subject (status 503).
 fn no_responders(message: &Message<'_>) -> Result<(), String> {
     match message.status() {
         Some((503, _)) => Err("the stream does not exist or has no leader".to_owned()),

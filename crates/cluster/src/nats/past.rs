@@ -22,11 +22,11 @@ use crate::rfc3339;
 use crate::subject::escape;
 use crate::wire::{self, Message};
 
-/// Time after which a question may be lost, because the stream has no leader, or its response is delayed on a slow
-/// connection. A PING is sent then, and the question is repeated if the PONG arrives before the response. Repetition by a
-/// timer only could queue responses faster than they arrive.
+/// Time after which a question may be lost, because the stream has no leader, or its response is delayed on a slow connection. The
+/// node then sends a PING, and repeats the question if the PONG arrives before the response. If a timer alone repeated questions,
+/// responses could queue up faster than they arrive.
 const ASK_AGAIN_MS: u64 = 1_000;
-/// Messages per question. The number starts low, because messages behind `up_to` are discarded, and doubles each time.
+/// Messages per question. The number starts low, because messages after `up_to` are discarded. It doubles with each question.
 const BATCH_FIRST: u64 = 16;
 const BATCH_MAX: u64 = 256;
 /// Bytes after which a batch ends.
@@ -54,9 +54,9 @@ struct OpenPast {
 /// Source of the remaining messages of a request.
 #[derive(Clone, Copy)]
 enum Source {
-    /// Any copy. `batch` is the number of messages in the next question, or one if the stream allows no batches.
+    /// Any copy. `batch` is the number of messages in the next question. It is one if the stream allows no batches.
     Copy { batch: u64 },
-    /// The leader: the copy has reported the end of this channel.
+    /// The leader, because the copy has reported the end of this channel.
     Leader,
     /// All messages were received. The description of the stream shows which messages were removed in the meantime.
     Description,
@@ -69,7 +69,7 @@ struct Question {
     asked_ms: u64,
     /// Number of the PING that was sent because the response is late.
     ping: Option<u64>,
-    /// True if it was sent more than once: earlier messages may arrive again.
+    /// True if the question was sent more than once. Messages that have already arrived may then arrive again.
     is_repeated: bool,
 }
 
@@ -231,14 +231,14 @@ impl Pasts {
             message,
         };
         Ok(match open.take(&older, options)? {
-            // A message without the header is from an older server of the stream, which sends one message and no end.
+            // A message without this header is from an older server of the stream. Such a server sends one message and no end.
             Next::Message if pending.is_some() => Next::Given,
             next => next,
         })
     }
 
-    /// Handles the description of the stream after the last message: checks that the stream is the same, and which messages it
-    /// has removed.
+    /// Handles the description of the stream after the last message. Checks that the stream is the same, and which messages it has
+    /// removed.
     fn finish(&mut self, at: usize, message: Message<'_>, desk: &mut Desk<'_>) {
         let answer: Option<StreamAnswer> = serde_json::from_slice(message.payload).ok();
         let answer = answer.filter(|answer| {
@@ -262,7 +262,7 @@ impl Pasts {
         desk.events.push_back(Event::Past { id, entries });
     }
 
-    /// Handles a user without permission for batches: messages are requested one by one.
+    /// Handles that the user has no permission for batches. Messages are then requested one by one.
     pub fn end_batches(&mut self, desk: &mut Desk<'_>, now_ms: u64) {
         self.has_batches = false;
         for at in 0..self.open.len() {
@@ -272,7 +272,7 @@ impl Pasts {
         }
     }
 
-    /// Handles a user without permission to request messages: all requests fail until the connection ends.
+    /// Handles that the user has no permission to request messages. All requests then fail until the connection ends.
     pub fn forbid(&mut self, desk: &mut Desk<'_>) {
         self.is_forbidden = true;
         let notice = "this user of NATS may not ask for stored messages ($JS.API.STREAM.MSG.GET): clients that come back after \
@@ -315,8 +315,8 @@ impl Pasts {
         }
     }
 
-    /// Repeats the questions that were sent before the answered PING. They keep their numbers, so a late response of a slow
-    /// server still counts.
+    /// Repeats the questions that were sent before the answered PING. The questions keep their numbers, so that a late response
+    /// from a slow server is still used.
     pub fn ask_again(&mut self, pongs: u64, desk: &mut Desk<'_>, now_ms: u64) {
         for open in &mut self.open {
             let question = &mut open.question;

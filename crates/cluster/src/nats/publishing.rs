@@ -14,7 +14,7 @@ impl Nats {
             .in_flight
             .push(record.outbox, now_ms, false, floor);
         let start = self.output.len();
-        // `max_payload` bounds headers and data. This check also counts the command line, so it refuses some bytes early.
+        // `max_payload` limits headers and data. This check also counts the command line, so its limit is a few bytes lower.
         let bytes = self.writer.write(record, &self.options, &mut self.output);
         let max = self.server_info.payload_max;
         if bytes > max {
@@ -33,15 +33,15 @@ impl Nats {
         now_ms: u64,
     ) -> Result<(), String> {
         if !self.writer.in_flight.is_awaited(outbox) {
-            // A second response, or one to a record that will be sent again.
+            // This is a second response, or a response to a record that will be sent again.
             return Ok(());
         }
         match self.read_answer(&message, now_ms)? {
             Published::Later(cause) => self.on_refused(&cause, now_ms),
             Published::Never(cause) => self.reject(outbox, format!("the log: {cause}"), None),
             Published::Stored { seq, is_duplicate } => {
-                // A stream that was recreated has stored the record. It is sent again, and the response to that has its
-                // position.
+                // A stream that was recreated has stored the record. The record is sent again, and the response to the second
+                // attempt has its position.
                 if !is_duplicate && seq <= self.writer.in_flight.floor_of(outbox) {
                     return Err(OTHER_STREAM.to_owned());
                 }
@@ -101,8 +101,8 @@ impl Nats {
             .write_probe(&reply, &self.options, &mut self.output);
     }
 
-    /// Probes where the log ends. A leader that was just elected may describe the log before it has all messages. It
-    /// acknowledges nothing until it has them.
+    /// Sends a probe to find where the log ends. A leader that was just elected may describe the log before it has all messages,
+    /// but it acknowledges nothing until it has them.
     pub(super) fn probe_end(&mut self) {
         let reply = self.reply_to(Question::End);
         self.writer

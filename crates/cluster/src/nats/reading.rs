@@ -11,7 +11,7 @@ use crate::subject::unescape;
 use crate::wire::{self, Message};
 
 impl Nats {
-    /// Handles a message of the server itself on the consumer's subject: a heartbeat or a flow-control request.
+    /// Handles a message from the server itself on the consumer's subject, which is a heartbeat or a flow-control request.
     pub(super) fn on_control(&mut self, message: Message<'_>, now_ms: u64) -> Result<(), String> {
         let Some((status, _)) = message.status() else {
             return Ok(());
@@ -25,8 +25,8 @@ impl Nats {
             (Some(reply), None) => wire::publish(&mut self.output, reply, None, [], b""),
             (None, _) => {}
         }
-        // A stalled consumer delivers nothing before its flow-control request is answered. So the copy is compared when it is
-        // live.
+        // A stalled consumer delivers nothing before its flow-control request is answered. So the copy is compared later, when it
+        // is live.
         if self.link.proof() == Some(Proof::Copy)
             && self.link.consumer().is_some_and(|it| it.has_stalled())
         {
@@ -39,7 +39,7 @@ impl Nats {
         };
         match last {
             Some(last) if last > consumer.seq => return Err(HOLE.to_owned()),
-            // A heartbeat without a stall: nothing is pending.
+            // This is a heartbeat without a stall, so nothing is pending.
             Some(_) if stalled.is_none() => {
                 consumer.past.note_drained(true);
                 self.note_ready();
@@ -89,7 +89,7 @@ impl Nats {
             match consumer.trust {
                 // No message was read before this copy, so the next consumer starts from the beginning.
                 Trust::Unproven => self.log.reached = None,
-                // Clients have event ids that belong to other events on other nodes.
+                // Clients have event ids that belong to other events on other nodes, so the log counts as replaced.
                 Trust::Checking | Trust::Doubted | Trust::Settled => self.log.is_replaced = true,
             }
         }
@@ -112,7 +112,7 @@ impl Nats {
         }
     }
 
-    /// Passes on a delivery. `reached` is the position before it.
+    /// Passes on a delivery. `reached` is the position before that delivery.
     fn take_delivery(
         &mut self,
         message: Message<'_>,
@@ -138,7 +138,7 @@ impl Nats {
             return Err("the consumer has delivered an earlier message".to_owned());
         }
         if delivery.stream_seq > reached + 1 {
-            // Either the copy lacks these messages, or the leader has removed them and its next description shows that.
+            // Either the copy lacks these messages, or the leader has removed them and its next description will show that.
             if self.log.is_replicated && !consumer.past.may_have_holes && delivery.consumer_seq > 1
             {
                 return Err(LAGS.to_owned());

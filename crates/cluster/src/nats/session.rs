@@ -1,6 +1,6 @@
 //! The connection to a server and the step that it has reached.
 //!
-//! Each state owns the data that exists only in it: a consumer lives in [`Step::Reading`], held messages in
+//! Each state owns the data that exists only in that state. A consumer lives in [`Step::Reading`], held messages in
 //! [`Stage::Proving`](super::consumer::Stage), the leader's watch in [`Live`].
 
 use super::consumer::{Consumer, Held, Live, Proof, Stage};
@@ -10,7 +10,7 @@ use crate::exchange::{PING_MS, SILENCE_MS_MAX, answer_due_ms};
 pub(super) enum Link {
     /// Closed. The next attempt starts at `retry_ms`.
     Down { retry_ms: u64 },
-    /// The caller opens it until `until_ms`.
+    /// The caller opens the connection until `until_ms`.
     Opening { until_ms: u64 },
     /// Open.
     Up(Session),
@@ -25,7 +25,7 @@ pub(super) struct Session {
     pub asked_ms: u64,
 }
 
-/// Steps of an open connection, in their order. Each one but the last waits for one response.
+/// Steps of an open connection, in their order. Each step except the last waits for one response.
 pub(super) enum Step {
     /// The server's INFO.
     Info,
@@ -72,7 +72,7 @@ impl Link {
         }
     }
 
-    /// Returns the messages that are not passed on yet; `None` once the log is live, or without a consumer.
+    /// Returns the messages that are not passed on yet. Returns `None` if the log is live, or if there is no consumer.
     pub fn held_mut(&mut self) -> Option<&mut Held> {
         match &mut self.consumer_mut()?.stage {
             Stage::Proving { held, .. } => Some(held),
@@ -115,9 +115,9 @@ pub(super) struct Liveness {
     arrived_ms: u64,
     /// Time of the last PING.
     pinged_ms: u64,
-    /// PINGs sent on this connection.
+    /// Number of PINGs sent on this connection.
     pub pings: u64,
-    /// PONGs received on this connection.
+    /// Number of PONGs received on this connection.
     pub pongs: u64,
 }
 
@@ -158,8 +158,8 @@ impl Liveness {
         self.pinged_ms = now_ms;
     }
 
-    /// Returns the time at which the response to a request of `since_ms` is overdue: `silence_ms` after the last bytes that
-    /// precede or belong to it.
+    /// Returns the time at which the response to a request sent at `since_ms` is overdue. This is `silence_ms` after the last
+    /// received bytes that precede or belong to the response.
     pub fn response_due_ms(&self, since_ms: u64, silence_ms: u64) -> u64 {
         answer_due_ms(since_ms, silence_ms, self.arrived_ms)
     }

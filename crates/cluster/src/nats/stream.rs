@@ -1,4 +1,4 @@
-//! Finds or creates the stream and its consumer, and checks them against the messages that were read before.
+//! Finds or creates the stream and its consumer, and compares them with the messages that were read before.
 
 use super::consumer::{Consumer, Held, Past, Proof, Stage, Trust, last_of};
 use super::copy::{Copy, Verdict};
@@ -14,7 +14,8 @@ use crate::jetstream::{ConsumerAnswer, NewStream, StreamAnswer, ordered_consumer
 use crate::rfc3339;
 use crate::wire::{self, Message};
 
-/// Number of times that a new epoch is requested. A server that never grants one must not keep the log unread.
+/// Maximum number of times that a new epoch is requested. A server that never grants a new epoch must not prevent the log from
+/// being read.
 const EPOCH_REQUESTS_MAX: u32 = 5;
 
 /// Cause of an end: the leader is cut off and has not noticed.
@@ -44,7 +45,8 @@ impl Nats {
         match self.link.step() {
             Some(Step::Stream | Step::NewEpoch) => self.on_description(&answer, now_ms),
             Some(Step::NewStream) => {
-                // Another node may have created it at the same time: each response describes the request of its node.
+                // Another node may have created the stream at the same time, so a response describes only the request of its own
+                // node.
                 self.go_to(Step::Stream, now_ms);
                 self.ask_for_stream();
                 Ok(())
@@ -110,8 +112,8 @@ impl Nats {
         Ok(())
     }
 
-    /// Updates a stream that has lost messages. It assigns the positions behind `last` again, so every node must see
-    /// them under another epoch.
+    /// Updates a stream that has lost messages. The stream assigns the positions after `last` again, so every node must see them
+    /// with another epoch.
     fn begin_epoch(&mut self, lost: Place, last: u64, config: &[u8], now_ms: u64) {
         let cause = match lost.epoch == self.log.epoch {
             true => format!("{last} is its last one now, {} was read", lost.seq),
@@ -137,7 +139,7 @@ impl Nats {
         let past_max = self.options.past_max;
         let mut from = self.log.start(first, last, past_max, &mut events);
         self.log.is_replaced = false;
-        // The same number of other messages may have replaced lost ones, so the last message is compared.
+        // The same number of other messages may have replaced lost messages, so compare the last message.
         let is_known = self.log.reached.is_some_and(|it| it.stored_ms.is_some());
         let trust = match before {
             None => Trust::Unproven,
@@ -180,13 +182,13 @@ impl Nats {
         self.ask("CONSUMER.CREATE", Question::Consumer, &body);
     }
 
-    /// Returns the subscription number of the present consumer. Each consumer has a new one, so late messages of its
-    /// predecessors are recognized.
+    /// Returns the subscription number of the current consumer. Each consumer has a new number, so that late messages of earlier
+    /// consumers are recognized.
     pub(super) fn consumer_sid(&self) -> u64 {
         CONSUMER_SID + self.consumers
     }
 
-    /// Abandons a consumer that is not proven: its messages were not passed on. The caller changes the step.
+    /// Abandons a consumer that is not proven. Its messages were not passed on. The caller changes the step.
     pub(super) fn leave_consumer(&mut self) {
         let Some(held) = self.link.held_mut() else {
             return;
@@ -243,8 +245,8 @@ impl Nats {
             return Ok(());
         }
         if let Some(consumer) = self.link.consumer_mut() {
-            // Messages may arrive before this response. Those that were delivered after it was written are not counted
-            // as pending.
+            // Messages that the server has delivered do not count as pending, although some of them may not have arrived yet. So
+            // the report is used only if all of them have arrived.
             let is_current = answer.delivered.consumer_seq <= consumer.seq;
             let is_drained = answer.num_pending == Some(0) && is_current;
             consumer.past.note_drained(is_drained);
@@ -263,7 +265,7 @@ impl Nats {
             return Ok(());
         };
         consumer.past.note_expired(answer);
-        // A stalled consumer delivers no more messages until it is live. The rest is compared later.
+        // A stalled consumer delivers no more messages until it is live. The rest is compared then.
         if consumer.copy.awaited_ms().is_none() || consumer.has_stalled() {
             return self.go_live(now_ms);
         }
@@ -296,7 +298,7 @@ impl Nats {
         Ok(())
     }
 
-    /// Handles the response to a probe for the log's end. The leader stores the probe after all messages that it has.
+    /// Handles the response to a probe for the log's end. The leader stores the probe after all messages that it already has.
     pub(super) fn on_end(&mut self, message: Message<'_>, now_ms: u64) -> Result<(), String> {
         let since_ms = self.log.loss.since_ms();
         let has_expired = since_ms.is_some_and(|it| now_ms.saturating_sub(it) >= LOSS_DOUBT_MS_MAX);
@@ -345,7 +347,7 @@ impl Nats {
         Ok(())
     }
 
-    /// Reports [`Event::Ready`] once the log accepts records and the past was delivered.
+    /// Reports [`Event::Ready`] when the log accepts records and the past was delivered.
     pub(super) fn note_ready(&mut self) {
         let reached = self.log.reached;
         let Some(consumer) = self.link.consumer_mut() else {

@@ -14,7 +14,7 @@ use crate::wire;
 pub(super) enum Write {
     /// The log accepts messages, or its state is unknown.
     Accepting,
-    /// The oldest record has no acknowledgement for [`ORDER_MS_MAX`](super::ORDER_MS_MAX): no others are sent after it.
+    /// The oldest record has no acknowledgement after [`ORDER_MS_MAX`](super::ORDER_MS_MAX), so no other records are sent after it.
     Stalled,
     /// The log has refused a message. The next probe is due at `retry_ms`, or as soon as a new connection is live.
     Refused { retry_ms: u64 },
@@ -40,7 +40,7 @@ pub(super) struct Writer {
 pub(super) enum Published {
     Stored {
         seq: u64,
-        /// The log had the message before.
+        /// True if the log already had the message.
         is_duplicate: bool,
     },
     /// Refused for now, with the cause.
@@ -130,7 +130,7 @@ impl Writer {
     /// Appends a probe to `output`.
     pub fn write_probe(&self, reply: &str, options: &Options, output: &mut Vec<u8>) {
         let subject = format!("{}.-", options.prefix);
-        // The id does not change until a probe is stored, so repeated probes are stored once.
+        // The id does not change until a probe is stored, so that repeated probes are stored only once.
         let id = format!("{}-w{}", options.inbox, self.probes);
         wire::publish(
             output,

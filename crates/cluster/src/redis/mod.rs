@@ -46,12 +46,12 @@ pub(crate) struct Redis {
     link: Link,
     reached: Option<Place>,
     reached_ms: Option<u64>,
-    /// Last position that the log has acknowledged, and when it stored the record, if known.
+    /// Last position that the log has acknowledged, and the time when the log stored the record, if known.
     acknowledged: Option<(Place, Option<u64>)>,
     epoch: u64,
-    /// Connections so far. Part of the epoch, so that no two create the same one.
+    /// Number of connections so far. It is part of new epochs, so that no two connections create the same epoch.
     connections: u64,
-    /// Known end of the log: now (`last`), and at the start of the connection (`past_until`).
+    /// Known end of the log, now (`last`) and at the start of the connection (`past_until`).
     last: u64,
     past_until: u64,
     is_live: bool,
@@ -73,7 +73,7 @@ pub(crate) struct Redis {
     output: Vec<u8>,
     events: VecDeque<Event>,
     heard_ms: u64,
-    /// When the last reply was complete, and when bytes of an incomplete one arrived.
+    /// Time when the last reply was complete, and time when bytes of an incomplete reply arrived.
     answered_ms: u64,
     arrived_ms: u64,
     read_ms: u64,
@@ -273,7 +273,7 @@ impl Redis {
             };
             self.ask_to_write();
         } else if self.is_live && !self.is_reading && now_ms >= self.read_ms + PING_MS {
-            // A pushed message may have been dropped, and the server must prove that it responds.
+            // A pushed message may have been dropped, and the server must show that it responds.
             self.read();
         }
     }

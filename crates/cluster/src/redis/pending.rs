@@ -2,7 +2,7 @@
 
 use crate::past::Collector;
 
-/// A request that awaits its reply; the server replies in order.
+/// A request that awaits its reply. The server replies in order.
 pub(super) enum Pending {
     Hello,
     /// The address of the master, from a Sentinel.
@@ -10,7 +10,7 @@ pub(super) enum Pending {
     Select,
     Load(usize),
     Open,
-    /// An append of these records, by position in the outbox.
+    /// An append of these records, given by their positions in the outbox.
     Append(Vec<u64>),
     Read,
     Past(Box<Collector>),
@@ -19,7 +19,7 @@ pub(super) enum Pending {
 /// Reason for the end of a connection.
 pub(super) enum End {
     Failure(String),
-    /// The server has named another one.
+    /// The server has named another server.
     Referral {
         host: String,
         port: u16,

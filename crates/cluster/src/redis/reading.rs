@@ -35,8 +35,8 @@ impl Redis {
         self.pending.push_back((Pending::Open, self.now_ms));
     }
 
-    /// Returns the newest position that was read or acknowledged, and when the log stored the message there. A record may be
-    /// acknowledged, and lost before it was read.
+    /// Returns the newest position that was read or acknowledged, and the time when the log stored the message at that position. A
+    /// record may be acknowledged and then lost before it was read.
     pub(super) fn newest_known(&self) -> (Option<Place>, Option<u64>) {
         let is_newer = |place: Place| self.reached.is_none_or(|it| it < place);
         match self.acknowledged {

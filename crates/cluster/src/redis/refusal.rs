@@ -16,7 +16,7 @@ pub(super) fn tls_scheme(server: &Address) -> &'static str {
     }
 }
 
-/// Errors of a server that answers reads but refuses writes for now. `ORDER` is from our script.
+/// Errors of a server that answers reads but temporarily refuses writes. `ORDER` is an error of this node's script.
 const REFUSALS: [&str; 4] = ["OOM", "MISCONF", "NOREPLICAS", "ORDER"];
 
 /// Returns the text of a refusal to write. Redis 6 puts the error of a script behind a description of the script, Redis 7 before

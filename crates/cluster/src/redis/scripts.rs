@@ -2,8 +2,8 @@
 
 /// Maximum number of records per append.
 pub(super) const APPEND_MAX: usize = 64;
-/// Maximum number of events per read, and the bytes after which it stops. Redis closes a subscribed connection with too much
-/// pending output (`client-output-buffer-limit`).
+/// Maximum number of events per read, and the number of bytes after which a read stops. Redis closes a subscribed connection with
+/// too much pending output (`client-output-buffer-limit`).
 pub(super) const READ_MAX: &[u8] = b"512";
 pub(super) const READ_BYTES_MAX: &[u8] = b"2097152";
 /// Rank of the newest record to drop per outbox, and seconds to retain the others. The log recognizes the retained ones, which
@@ -13,8 +13,8 @@ pub(super) const SENT_SECONDS: &[u8] = b"600";
 /// Arguments per appended record.
 pub(super) const RECORD_ARGUMENTS: usize = 5;
 
-/// Returns the state of the log. Sets a new epoch if the log has none, is an older copy of the one that the node knows, or has
-/// lost messages that it knows. Keys: meta, log. Arguments: a new epoch, the node's epoch, its last known sequence, and when the
+/// Returns the state of the log. Sets a new epoch if the log has none, is an older copy of the log that the node knows, or has lost
+/// messages that the node knows. Keys: meta, log. Arguments: a new epoch, the node's epoch, its last known sequence, and when the
 /// message there was stored.
 const OPEN: &[u8] = br"
 local epoch = redis.call('HGET', KEYS[1], 'epoch')
@@ -173,5 +173,6 @@ pub(super) const SCRIPT_OPEN: usize = 0;
 pub(super) const SCRIPT_APPEND: usize = 1;
 pub(super) const SCRIPT_READ: usize = 2;
 pub(super) const SCRIPT_PAST: usize = 3;
-/// Maximum number of events that one search examines. It takes a millisecond or two, in which Redis serves no other client.
+/// Maximum number of events that one search examines. A search takes one or two milliseconds, in which Redis serves no other
+/// client.
 pub(super) const PAST_LOOKS_MAX: &[u8] = b"1024";

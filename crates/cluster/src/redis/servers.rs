@@ -1,4 +1,5 @@
-//! Finds the server with the log: checks greetings, and reads the master from a Sentinel's reply and MOVED of a Redis Cluster.
+//! Finds the server with the log. Checks greetings, and reads the master from the reply of a Sentinel or from the error MOVED of a
+//! Redis Cluster.
 
 use super::pending::End;
 use crate::address::Address;
@@ -12,7 +13,7 @@ const SENTINEL: &str = "the server is a Sentinel, which has no events; write red
 const NO_SENTINEL: &str =
     "the server is no Sentinel; write redis:// in cluster for a server of Redis";
 
-/// Checks the greeting for the kind and role of server that the setting requires. A Sentinel may name a former master.
+/// Checks that the greeting shows the kind and role of server that the setting requires. A Sentinel may name a former master.
 pub(super) fn check_greeting(greeting: &Value<'_>, server: &Address) -> Result<(), End> {
     let is = |name: &str, value: &str| {
         let pairs = greeting.as_array().unwrap_or_default().chunks_exact(2);
@@ -22,7 +23,7 @@ pub(super) fn check_greeting(greeting: &Value<'_>, server: &Address) -> Result<(
     match (server.sentinel.is_some(), is("mode", "sentinel")) {
         (true, false) => Err(NO_SENTINEL.into()),
         (false, true) => Err(SENTINEL.into()),
-        // A replica refuses the first publish. In a Redis Cluster its refusal names the master.
+        // A replica refuses the first publish. In a Redis Cluster, the refusal names the master.
         (false, false) if is("role", "replica") && !is("mode", "cluster") => Err(REPLICA.into()),
         _ => Ok(()),
     }
@@ -51,13 +52,13 @@ pub(super) fn master(answer: &Value<'_>, sentinel: &Address) -> End {
     }
 }
 
-/// Parses `MOVED SLOT HOST:PORT` of a Redis Cluster. An empty host means the server itself.
+/// Parses the error `MOVED SLOT HOST:PORT` of a Redis Cluster. An empty host means the server itself.
 pub(super) fn moved(error: &str, server: &Address) -> Option<End> {
     let (_, place) = error.strip_prefix("MOVED ")?.split_once(' ')?;
     let (host, port) = place.trim().rsplit_once(':')?;
     let host = match host {
         "" => &server.host,
-        // An unknown host.
+        // The host is unknown.
         "?" => return None,
         host => host,
     };

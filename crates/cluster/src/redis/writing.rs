@@ -55,7 +55,8 @@ impl Redis {
     pub(super) fn ask_to_write(&mut self) {
         let records = std::mem::take(&mut self.batched);
         let epoch = self.epoch.to_string();
-        // The record before these, if it has no reply yet. Records with a reply are in the log, or nothing is sent.
+        // The record before these records, if it has no reply yet. Records with a reply are in the log. If this one is missing
+        // there, the script appends nothing.
         let before = self
             .pending
             .iter()
@@ -94,8 +95,8 @@ impl Redis {
             .push_back((Pending::Append(records), self.now_ms));
     }
 
-    /// Handles a temporary refusal. Records sent after the refused ones are refused, too, since they would be stored out of order.
-    /// The caller sends all of them again once the server accepts writes.
+    /// Handles a temporary refusal. Records sent after the refused ones are refused too, because they would be stored out of order.
+    /// The caller sends all of them again when the server accepts writes.
     pub(super) fn on_refused(&mut self, words: &str) {
         let since_ms = match self.write {
             // An append that was sent before the first refusal arrived.

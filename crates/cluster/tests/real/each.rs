@@ -61,7 +61,7 @@ fn past_of_a_channel_is_ordered_and_bounded(log: LogServer) {
     let epoch = told[0].0.epoch;
     let given: Vec<_> = ask(10_000, CHANNEL, epoch).iter().map(event).collect();
     assert_eq!(given, told[100..2_900]);
-    // The newest events, and one gap for all others.
+    // The result has the newest events, and one gap for all other events.
     let given = ask(10, CHANNEL, epoch);
     assert_eq!(given[0], PastEntry::Gap(told[2_889].0.seq));
     let rest: Vec<_> = given[1..].iter().map(event).collect();
@@ -117,7 +117,7 @@ fn nodes_have_one_order_after_crashes_of_the_log(mut log: LogServer) {
             assert!(node.told.contains(&(*place, data.clone())));
         }
     }
-    // A later node reads the past, at the same positions.
+    // A later node reads the past. Events have the same positions there.
     let mut late = Node::new("late", &url);
     run("the third has the past", &mut [&mut late], |nodes| {
         nodes[0].is_ready && nodes[0].told.len() == 500

@@ -1,4 +1,4 @@
-//! A log on three NATS servers, of which one fails while nodes publish. An election takes up to nine seconds.
+//! A log on three NATS servers, one of which fails while nodes publish. An election takes up to nine seconds.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -13,10 +13,10 @@ const PACE: Duration = Duration::from_millis(10);
 const PATIENCE: u32 = 4;
 /// Timeout for the copies to become equal after the servers have reconnected, without publishers.
 const COPIES_PATIENCE: Duration = Duration::from_secs(60);
-/// Number of nodes that publish; one more only reads.
+/// Number of nodes that publish. One further node only reads.
 const PUBLISHERS: usize = 3;
 const STREAM: &str = "FERMATA_test";
-/// Records of each node before a failure, and after it.
+/// Number of records of each node before a failure, and after it.
 const SOME: usize = 50;
 
 /// Three nodes, each connected to another server at first, that publish continuously.
@@ -27,7 +27,7 @@ struct Run {
 }
 
 impl Run {
-    /// Returns `None` if nats-server is not installed.
+    /// Starts the run. Returns `None` if nats-server is not installed.
     fn start() -> Option<Run> {
         let nats = NatsCluster::start()?;
         let node = |at: usize| Node::on_three(&format!("n{at}"), &nats.url(at));
@@ -43,7 +43,7 @@ impl Run {
         Some(run)
     }
 
-    /// Publishes until a condition holds.
+    /// Publishes until `condition` is true.
     fn until(&mut self, what: &str, condition: impl Fn(&[Node]) -> bool) {
         let end = patience_end();
         while !condition(&self.nodes) {
@@ -121,7 +121,7 @@ impl Run {
         for node in &self.nodes {
             for (outbox, place) in &node.accepted {
                 let data = &node.outbox[*outbox as usize - 1];
-                // Its epoch may be the earlier one.
+                // The epoch of the record may be the earlier one.
                 let at = node.whole().binary_search_by_key(&place.seq, |it| it.0.seq);
                 assert!(at.is_ok_and(|at| node.whole()[at].1 == *data));
             }
@@ -160,7 +160,7 @@ fn a_leader_fails(
     run.go_on();
     mend(&mut run.nats, leader);
     run.go_on();
-    // Records for the old leader arrive there late.
+    // Records for the old leader arrive late there.
     let settled = Instant::now() + Duration::from_secs(2);
     run.until("it has settled", |_| Instant::now() > settled);
     run.check();

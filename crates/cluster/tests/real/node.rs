@@ -39,7 +39,7 @@ impl Node {
         Node::with(name, log, reached, 1)
     }
 
-    /// A node that creates its log with three copies.
+    /// Creates a node that creates its log with three copies.
     pub fn on_three(name: &str, log: &str) -> Node {
         Node::with(name, log, None, 3)
     }
@@ -111,7 +111,7 @@ impl Node {
         format!("    {}\n    {}\n", around(self), around(other))
     }
 
-    /// Records behind the last gap.
+    /// Returns the records after the last gap.
     pub fn whole(&self) -> &[(Place, String)] {
         &self.told[self.before_gap..]
     }
@@ -211,7 +211,7 @@ impl Node {
     }
 }
 
-/// Runs all nodes until a condition holds.
+/// Runs all nodes until `condition` is true.
 pub fn run(what: &str, nodes: &mut [&mut Node], mut condition: impl FnMut(&[&mut Node]) -> bool) {
     wait_until(what, || {
         for _ in 0..20 {

@@ -178,7 +178,7 @@ fn lossy_fail_over_of_unread_events_is_a_gap() {
     }
 }
 
-/// A server that becomes a replica keeps its connections, and loads the data of another one.
+/// A server that becomes a replica keeps its connections, and loads the data of another server.
 #[test]
 fn demotion_to_a_replica_with_fewer_events_is_a_gap() {
     let (Some(main), Some(other)) = (Redis::start(), Redis::start()) else {
@@ -280,7 +280,7 @@ fn fail_over_by_sentinel_has_no_gap() {
     run("all are told", all, |nodes| {
         nodes.iter().all(|node| node.told.len() == 200)
     });
-    // Wait for the replica. Otherwise the fail-over would lose events.
+    // Wait for the replica, because the fail-over would otherwise lose events.
     wait_until("the replica has them", || {
         let text = replica.ask("XLEN {test}:log");
         text.starts_with(":200\r").then_some(())

@@ -64,7 +64,7 @@ fn follows_a_new_owner_in_a_redis_cluster() {
     let all = url(cluster.servers());
     let (mut a, mut b) = (Node::new("a", &all), Node::new("b", &all));
     publish(&mut [&mut a, &mut b], 100);
-    // A manual fail-over loses nothing: the master waits for its replica.
+    // A manual fail-over loses nothing, because the master waits for its replica.
     let owner = cluster.owner(LOG).expect("it is there");
     let replica = cluster.replica(owner);
     assert_eq!(
@@ -82,7 +82,7 @@ fn follows_a_new_owner_in_a_redis_cluster() {
     assert_eq!((a.gaps.len(), b.gaps.len()), (1, 1));
     assert_eq!(a.told, b.told);
     cluster.wait_whole();
-    // A crash loses what the replica lacks: wait until it has everything.
+    // A crash loses what the replica lacks, so wait until the replica has everything.
     wait_until("the replica has all", || {
         let [old, new] = [owner, replica].map(|at| {
             let text = cluster.servers()[at].ask("INFO replication");

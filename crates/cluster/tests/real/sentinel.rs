@@ -6,8 +6,8 @@ use fermata_testkit::{Redis, Sentinel, wait_until};
 
 use crate::node::{Node, run};
 
-/// Timeout for publishing to continue after a loss of the master. The Sentinels need a second to detect it and some seconds to
-/// agree. A bridge queries them again at most two seconds later.
+/// Maximum time after a loss of the master until publishing continues. The Sentinels need one second to detect the loss and some
+/// seconds to agree. A bridge asks them again at most two seconds later.
 const FAIL_OVER_MAX: Duration = Duration::from_secs(20);
 
 fn url<'a>(sentinels: impl IntoIterator<Item = &'a Sentinel>) -> String {
@@ -18,7 +18,7 @@ fn url<'a>(sentinels: impl IntoIterator<Item = &'a Sentinel>) -> String {
     format!("redis+sentinel://{}/main", places.join(","))
 }
 
-/// A master and its replica.
+/// Starts a master and its replica.
 fn pair() -> Option<[Redis; 2]> {
     let pair = [Redis::start()?, Redis::start()?];
     let [main, replica] = &pair;
@@ -49,7 +49,7 @@ fn run_until_told(nodes: &mut [&mut Node]) {
     });
 }
 
-/// Checks that each event arrived once and in the order of its node, except before a gap, and that all acknowledged events did.
+/// Checks that each event arrived once and in the order of its node, except before a gap, and that all acknowledged events arrived.
 fn check_order(nodes: &[&Node]) {
     for node in nodes {
         let whole = node.whole();

@@ -40,7 +40,7 @@ enum Log {
     HasBadCopy,
 }
 
-/// Runs one simulation. Returns the number of requests for older messages that returned some.
+/// Runs one simulation. Returns the number of requests for older messages that returned at least one message.
 fn simulate(seed: u64, log: Log) -> u64 {
     let mut random = Random::new(seed);
     let mut server = Server {
@@ -171,7 +171,7 @@ fn check(server: &Server, nodes: &[Node], log: Log) {
             node.written,
             "node {at}: every record is accepted"
         );
-        // Events are in one order, without holes except after a gap.
+        // Events have one order, without holes except after a gap.
         for pair in node.delivered.windows(2) {
             let (Delivered::Gap(before) | Delivered::Event(before, _)) = &pair[0];
             if let Delivered::Event(place, _) = &pair[1] {

@@ -24,7 +24,7 @@ pub(super) struct Node {
     pub(super) written: u64,
     pub(super) accepted: HashMap<u64, Place>,
     pub(super) delivered: Vec<Delivered>,
-    /// Stored time of the last one.
+    /// Stored time of the last record.
     pub(super) reached_ms: Option<u64>,
     pub(super) is_ready: bool,
     /// Requests for the past without a result, the number of all requests, and of results with events.
@@ -34,14 +34,14 @@ pub(super) struct Node {
     pub(super) log: Log,
 }
 
-/// Channels of the records, in turn.
+/// Channels of the records. They are used in turn.
 pub(super) const CHANNELS: [&[u8]; 2] = [b"a room.of *", b"another"];
 
 pub(super) fn channel_of(outbox: u64) -> &'static [u8] {
     CHANNELS[(outbox % 2) as usize]
 }
 
-/// Channel of an event with this data.
+/// Returns the channel of an event with this data.
 pub(super) fn channel_of_data(data: &[u8]) -> &'static [u8] {
     let text = std::str::from_utf8(data).unwrap();
     let (_, outbox) = text.split_once(':').unwrap();
@@ -105,7 +105,7 @@ impl Node {
         let request = PastRequest {
             id: self.questions,
             epoch: reached.epoch ^ u64::from(below(random, 20) == 0),
-            // The range is small enough for messages to be returned one by one in time.
+            // The range is small enough that messages can be returned one by one in time.
             after: up_to - below(random, up_to.min(200) + 1),
             up_to,
             oldest_ms: 0,
@@ -122,7 +122,7 @@ impl Node {
         self.bridge.ask_past(request, now_ms);
     }
 
-    /// Checks a result: each requested event is in it, or in a gap.
+    /// Checks a result. Each requested event must be in the result or in a gap.
     pub(super) fn check_past(&mut self, id: u64, entries: &[PastEntry]) {
         let request = self.asked.remove(&id).expect("it was asked for");
         let (mut at, mut gap, mut events) = (request.after, 0, HashMap::new());
@@ -161,7 +161,7 @@ impl Node {
                 continue;
             }
             count += 1;
-            // The log may have another message at this position if this one is from a bad copy.
+            // The log may have another message at this position, if this message is from a bad copy.
             let given = events.get(&seq);
             assert!(
                 given.is_none_or(|given| *given == data) || self.log == Log::HasBadCopy,
@@ -172,7 +172,7 @@ impl Node {
                 "{seq} is left out in silence: {request:?}: {entries:?}"
             );
         }
-        // The log has all of them, so there is no gap.
+        // The log has all events, so there is no gap.
         let is_of_this_log = self.reached().is_some_and(|it| it.epoch == request.epoch);
         if matches!(self.log, Log::Keeps | Log::Refuses)
             && is_of_this_log

@@ -30,9 +30,9 @@ pub(super) struct Server {
     pub(super) consumers: u64,
     pub(super) known: HashMap<Vec<u8>, u64>,
     pub(super) connections: HashMap<usize, Connection>,
-    /// True if it returns batches of older messages, from a lagging copy.
+    /// True if the server returns batches of older messages, from a lagging copy.
     pub(super) has_batches: bool,
-    /// Requests for older messages. Some have no response while there are faults.
+    /// Number of requests for older messages. Some get no response while there are faults.
     pub(super) questions: u64,
     pub(super) is_forgetful: bool,
 }
@@ -209,7 +209,7 @@ impl Server {
         }
     }
 
-    /// Stored messages of a subject from a sequence on: the first one, or a batch.
+    /// Returns stored messages of a subject from a sequence on, either the first one or a batch.
     pub(super) fn give_older(
         &mut self,
         node: usize,
@@ -413,7 +413,7 @@ pub(super) fn time_text(ns: u64) -> String {
     )
 }
 
-/// End of the first line, and range of its content.
+/// Returns the end of the first line, and the range of the content after it.
 pub(super) fn next_operation(input: &[u8]) -> Option<(usize, std::ops::Range<usize>)> {
     let end = input.windows(2).position(|two| two == b"\r\n")?;
     let line = std::str::from_utf8(&input[..end]).unwrap();
