@@ -1,4 +1,5 @@
-//! Features that only Pushpin users need: SockJS, services, sessions, stats packets, ZHTTP. Nothing here uses the running edge.
+//! Features that only Pushpin users need: SockJS, services, sessions, stats packets, ZHTTP. This code does not depend on the
+//! running edge.
 
 pub(crate) mod parts;
 pub(crate) mod rendezvous;

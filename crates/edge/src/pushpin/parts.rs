@@ -6,7 +6,7 @@ use super::state::State;
 use super::stats::Stats;
 use crate::prepared::Prepared;
 
-/// Sockets and protocols of such applications.
+/// Sockets and protocols of Pushpin applications.
 pub(crate) struct Pushpin {
     /// The stats socket, if configured.
     pub stats: Option<Box<Stats>>,

@@ -5,7 +5,7 @@ pub(crate) use fermata_engine::{Rendezvous, SocketFile};
 use crate::error::StartError;
 use crate::settings::Settings;
 
-/// Creates a socket. Errors name `setting`; `ending` makes its path unique.
+/// Creates a socket. Errors contain the name of `setting`; `ending` makes the socket's path unique.
 pub(crate) fn bind(
     setting: &str,
     ending: &str,

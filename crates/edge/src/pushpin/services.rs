@@ -1,4 +1,4 @@
-//! Services queried over ZeroMQ, and their pending questions.
+//! Services queried over ZeroMQ, and the pending questions to them.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::hash::{BuildHasher, RandomState};
@@ -15,7 +15,7 @@ use crate::routes::{Origin, Routes};
 use crate::settings::Settings;
 use crate::upstream::id::TalkId;
 
-/// Maximum number of pending questions of each kind; one more is refused.
+/// Maximum number of pending questions of each kind. A further question is refused.
 const ASKED_MAX: usize = 10_000;
 
 /// Address of a service.
@@ -24,7 +24,7 @@ struct Address {
     /// ZeroMQ address; empty if the service is not configured.
     spec: String,
     mode: Option<u32>,
-    /// It has sessions and three ports.
+    /// The service has sessions and three ports.
     is_stream: bool,
 }
 
@@ -103,7 +103,7 @@ impl Addresses {
             .map(|it| it.0)
     }
 
-    /// The numbers of those with sessions.
+    /// Returns the numbers of services with sessions.
     pub fn streams(&self) -> Vec<u16> {
         let all = self.numbered();
         all.filter(|(_, it)| it.is_stream).map(|it| it.0).collect()
@@ -121,7 +121,8 @@ impl Addresses {
     }
 }
 
-/// Returns one of the three addresses of a target with sessions: consecutive ports, or socket paths with different endings.
+/// Returns one of the three addresses of a target with sessions. The addresses are consecutive ports, or socket paths with
+/// different endings.
 fn place(spec: &str, at: usize) -> String {
     const ENDINGS: [&str; 3] = ["-out", "-out-stream", "-in"];
     let numbered = spec
@@ -150,13 +151,13 @@ pub(crate) struct Unanswered {
     pub is_unheard: bool,
 }
 
-/// A completed question and its result.
+/// A question that has ended, and its result.
 pub(crate) type Answered = (Question, Result<Value, Unanswered>);
 
 pub(crate) struct PendingQuestion {
     pub(crate) what: Question,
     pub(crate) service: u16,
-    /// Next timeout: first the one for the service to connect, after that `answer_due_ms`.
+    /// Time of the next time-out: first the time-out for the service to connect, then `answer_due_ms`.
     pub(crate) due_ms: u64,
     /// Timeout for the reply.
     pub(crate) answer_due_ms: u64,
@@ -176,13 +177,13 @@ pub(crate) struct Services {
     pub from: String,
     /// Prefix of session ids; each process has another.
     tag: String,
-    /// Keys of the suffix of session ids, so that a backend cannot guess another's.
+    /// Keys of the hash in session ids, so that a backend cannot guess the id of another session.
     seals: RandomState,
     /// Exchange of each session, by number.
     pub sessions: HashMap<u64, TalkId>,
-    /// Packets of backends, handled after the current read, because replies may use the same connection.
+    /// Packets of backends. Handled after the current read, because replies may use the same connection.
     pub inbox: VecDeque<Value>,
-    /// Connections to other workers, by worker, in the worker with the ports.
+    /// In the worker with the ports: connections to other workers, by worker number.
     pub(crate) workers: HashMap<u16, WireId>,
     pub(crate) own_index: u16,
 }
@@ -213,7 +214,7 @@ impl Services {
 }
 
 impl Services {
-    /// Returns true if one more question is allowed. Requests and state questions have separate limits.
+    /// Returns true if a further question is allowed. Requests and state questions have separate limits.
     pub fn may_ask(&self, service: u16, what: &Question) -> bool {
         let count = match what {
             Question::Request(_) | Question::Session(_) => self.requests,
@@ -276,7 +277,7 @@ impl Services {
         self.take(id);
     }
 
-    /// Removes a question. Also returns true if it was never sent.
+    /// Removes a question. Also returns true if the question was never sent.
     pub(crate) fn take(&mut self, id: u64) -> Option<(Question, bool)> {
         let question = self.pending.remove(&id)?;
         if !matches!(question.what, Question::State(_)) {
@@ -298,7 +299,7 @@ impl Services {
         self.pending.contains_key(&id)
     }
 
-    /// Removes the questions that timed out. A question that was sent has the rest of its time for the reply.
+    /// Removes the questions that timed out. A question that was sent may wait for its reply for the rest of its time.
     pub fn take_late(&mut self, now_ms: u64) -> Vec<Answered> {
         let pending = self.pending.iter();
         let late: Vec<(u64, u16, u64)> = pending
@@ -323,7 +324,7 @@ impl Services {
         answered
     }
 
-    /// Returns the next time-out, including those of other workers' questions.
+    /// Returns the time of the next time-out, including time-outs of other workers' questions.
     pub fn due_ms(&self) -> Option<u64> {
         let pending = self.pending.values().map(|it| it.due_ms);
         let fronts = self.outbox.values().filter_map(VecDeque::front);
@@ -331,7 +332,7 @@ impl Services {
         pending.chain(relayed).min()
     }
 
-    /// Removes the questions that were sent through a worker that exited. Unsent ones stay queued.
+    /// Removes the questions that were sent through a worker that has exited. Unsent questions stay queued.
     pub fn take_lost(&mut self, reason: &str) -> Vec<Answered> {
         let pending = self.pending.iter();
         let lost: Vec<u64> = pending
@@ -466,7 +467,7 @@ mod tests {
         let mut services = Services::new(Addresses::default(), 0, None);
         for talk in 0..ASKED_MAX as u64 {
             ask(&mut services, OTHER, Question::Request(TalkId::of(talk)));
-            // They are sent, but not replied to.
+            // The questions are sent, but no replies arrive.
             services.outbox.clear();
         }
         assert!(!services.may_ask(OTHER, &Question::Request(TalkId::of(0))));

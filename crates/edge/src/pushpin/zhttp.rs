@@ -8,7 +8,7 @@ use crate::client::source::Source;
 use crate::upstream::forward::Forwarded;
 use crate::upstream::response::Head;
 
-/// Encodes fields for a packet, with the host and without these.
+/// Encodes header fields for a packet, with the host, and without the fields in `without`.
 pub(crate) fn headers(forwarded: &Forwarded, without: &[&[u8]]) -> Value {
     let pair = |(name, value): (&[u8], &[u8])| {
         Value::List(vec![

@@ -24,14 +24,14 @@ pub(crate) struct SockJs {
     pub(crate) queue_bytes_max: usize,
     /// Bytes queued in all sessions.
     pub(crate) queued: usize,
-    /// A WebSocket of this worker has or had SockJS framing.
+    /// True if a WebSocket of this worker has or had SockJS framing.
     pub has_framed: bool,
     pub(crate) sessions: HashMap<u64, Box<Session>>,
     pub(crate) by_name: HashMap<Name, u64>,
     pub(crate) last: u64,
     /// Session of each waiting request.
     pub(crate) asking: HashMap<RequestId, u64>,
-    /// Sockets of the other workers, and routes to them.
+    /// Socket paths of the other workers, and routes to them.
     pub(crate) paths: Vec<PathBuf>,
     pub(crate) routes: HashMap<usize, Rc<Table>>,
 }
@@ -61,7 +61,7 @@ impl SockJs {
     }
 }
 
-/// Returns the length of the path's SockJS prefix, `None` if the path is not below one.
+/// Returns the length of the path's SockJS prefix; `None` if the path has no such prefix.
 pub(crate) fn base_bytes(source: &Source) -> Option<usize> {
     let base = base(source)?;
     let rest = source.request.path().strip_prefix(base.as_bytes())?;

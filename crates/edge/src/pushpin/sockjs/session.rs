@@ -25,9 +25,9 @@ const AWAY: u16 = 1001;
 /// A polling session.
 pub(crate) struct Session {
     pub name: Name,
-    /// Origin of the page that owns the session, from its first request with an `Origin`; `None` before that.
+    /// Origin of the page that owns the session, from the first request with an `Origin`; `None` before that request.
     origin: Option<Vec<u8>>,
-    /// The handshake, until it was sent.
+    /// The handshake; `None` after it was sent.
     pub source: Option<Source>,
     /// Connection of the WebSocket; `None` after it closed.
     pub wire: Option<WireId>,
@@ -59,7 +59,7 @@ enum Stage {
 pub(crate) enum Reply {
     /// A frame.
     Frame(String),
-    /// Its messages were accepted.
+    /// The messages of the request were accepted.
     Taken,
     /// The session does not exist.
     NotFound,
@@ -79,7 +79,7 @@ pub(crate) enum Step {
 }
 
 impl Session {
-    /// Creates a session. Its first request receives its response when the WebSocket is open.
+    /// Creates a session. The first request receives its response when the WebSocket is open.
     pub fn new(name: Name, source: Source, id: u64, wire: WireId, queue: Queue<RequestId>) -> Self {
         // The number identifies the session. The key may be constant, because the handshake never leaves the process.
         let out = format!(
@@ -107,7 +107,7 @@ impl Session {
         }
     }
 
-    /// Returns false if a request comes from a page of another origin than the session. Browsers send no `Origin` with the
+    /// Returns false if a request comes from a page of a different origin than the session's. Browsers send no `Origin` with the
     /// GET of a script element.
     pub fn admits(&mut self, origin: Option<&[u8]>) -> bool {
         let Some(origin) = origin else {
@@ -253,14 +253,14 @@ impl Session {
             }
             _ => Reply::Failed,
         };
-        // Without a request, the client left.
+        // Without a waiting request, the client has left.
         if let Some(asker) = self.queue.take_poll(now_ms) {
             self.replies.push((asker, reply));
         }
         Step::Over
     }
 
-    /// Handles the disconnect of a request's client. If it was the waiting request, returns true if the WebSocket was open.
+    /// Handles the disconnect of a request's client. If the request was the waiting one, returns true if the WebSocket was open.
     pub fn leave(&mut self, now_ms: u64, handle: RequestId) -> Option<bool> {
         self.sender.take_if(|it| it.handle == handle);
         if !self.queue.leave(now_ms, handle) {
@@ -270,7 +270,7 @@ impl Session {
         Some(matches!(stage, Stage::Open(_)))
     }
 
-    /// Returns true if the WebSocket ended; its connection closes after the last bytes were sent.
+    /// Returns true if the WebSocket has closed. Its connection closes after the last bytes were sent.
     pub fn has_ended(&self) -> bool {
         matches!(self.stage, Stage::Ended)
     }
@@ -295,7 +295,7 @@ impl Session {
     }
 }
 
-/// Key of a session: host, base path, and the client's name for it.
+/// Key of a session: host, base path, and the name that the client has chosen.
 pub(crate) type Name = (String, String, Vec<u8>);
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use crate::client::script::is_callback;
 /// Names of the query parameter with the callback: current and older.
 const CALLBACK: [&[u8]; 2] = [b"callback", b"c"];
 
-/// Returns the callback of a script request. Fails if it is no valid name, which must not get into a script.
+/// Returns the callback of a script request. Fails if the name is invalid, because it is written into the script.
 pub(crate) fn callback(request: &ClientRequest, is_script: bool) -> Result<Option<String>, ()> {
     if !is_script {
         return Ok(None);
@@ -34,7 +34,7 @@ pub(crate) fn payload(request: &ClientRequest, transport: Transport) -> Option<V
         Body::None => Vec::new(),
         Body::Memory(body) => body.clone(),
         Body::File { path, .. } => std::fs::read(path).ok()?,
-        // Refused earlier because of its size.
+        // The request was refused earlier because of its size.
         Body::Arriving { .. } => return None,
     };
     if transport == Transport::Send {

@@ -11,10 +11,11 @@ use crate::error::StartError;
 use crate::pushpin::rendezvous::{self, Rendezvous};
 use crate::settings::Settings;
 
-/// Field with the client's address and whether it uses TLS; removed from clients' requests.
+/// Field with the client's address and a flag for TLS. The edge removes the field from clients'
+/// requests.
 const CLIENT: &str = "Fermata-Client";
 
-/// Opens a socket for each worker if there are several.
+/// Opens a socket for each worker if there are several workers.
 pub(crate) fn bind(settings: &Settings) -> Result<Vec<Rendezvous>, StartError> {
     let workers = settings.workers;
     if workers < 2 {

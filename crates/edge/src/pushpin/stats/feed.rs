@@ -1,14 +1,14 @@
-//! Connections of workers to the one with the stats socket.
+//! Connections of workers to the worker with the stats socket.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
 
 use fermata_engine::WireId;
 
-/// Number of the worker itself; no connection has it.
+/// Number of the worker itself, in place of the number of a connection.
 pub(crate) const OWN: u64 = 0;
 
-/// Connection of a worker to the one with the stats socket.
+/// Connection of a worker to the worker with the stats socket.
 #[derive(Debug)]
 pub(crate) struct Feed {
     pub(crate) path: PathBuf,

@@ -18,7 +18,8 @@ use crate::pushpin::stats::routes::RouteReports;
 use crate::routes::figures::Counts;
 use crate::settings::Settings;
 
-/// Opens the socket at which workers report to the one with the stats socket, if there are several.
+/// Opens the socket at which workers report to the worker with the stats socket, if there are
+/// several workers.
 pub(crate) fn bind(settings: &Settings) -> Result<Option<Rendezvous>, StartError> {
     if !Stats::are_wanted(settings) || settings.workers < 2 {
         return Ok(None);
@@ -37,7 +38,7 @@ pub(crate) struct Stats {
 pub(crate) enum Role {
     /// The worker with the socket.
     Speaker(Box<Speaker>),
-    /// A worker that reports to the one with the socket.
+    /// A worker that reports to the worker with the socket.
     Teller(Box<Feed>),
 }
 
@@ -68,7 +69,7 @@ impl Stats {
         !settings.zmq_stats.is_empty() || Journal::is_on(settings)
     }
 
-    /// Creates the state of a worker. Returns `None` if it is not needed.
+    /// Creates a worker's state. Returns `None` if the configuration needs no stats.
     pub fn new(settings: &Settings, worker: u16, rendezvous: Option<PathBuf>) -> Option<Box<Self>> {
         if !Self::are_wanted(settings) {
             return None;

@@ -6,14 +6,14 @@ use fermata_edge_pushpin::stats::published::Published;
 
 use crate::routes::figures::Counts;
 
-/// Maximum number of reported routes; others count only in the total.
+/// Maximum number of routes with their own report; further routes count only in the total.
 const ROUTES_MAX: usize = 256;
 const MINUTE_MS: u64 = 60_000;
 
 /// Counts of a route since its last report.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Route {
-    /// Held clients by worker.
+    /// Number of held clients, by worker.
     by_worker: HashMap<u64, u64>,
     connections_max: u64,
     /// Connected time that was not reported.
@@ -36,7 +36,7 @@ impl Route {
         std::mem::replace(&mut self.connections_max, now)
     }
 
-    /// Returns the full minutes of connected time and keeps the rest.
+    /// Returns the full minutes of connected time and retains the remainder.
     pub fn take_minutes(&mut self) -> u64 {
         let minutes = self.connected_ms / MINUTE_MS;
         self.connected_ms %= MINUTE_MS;
@@ -52,7 +52,7 @@ pub(crate) struct RouteReports {
 }
 
 impl RouteReports {
-    /// Returns the route of this name. `None` without a name or beyond the limit.
+    /// Returns the route of this name. `None` without a name or above the limit.
     pub fn get(&mut self, name: &[u8]) -> Option<&mut Route> {
         let is_new = !self.routes.contains_key(name);
         if name.is_empty() || (is_new && self.routes.len() >= ROUTES_MAX) {
@@ -106,7 +106,7 @@ mod tests {
         reports.pass(91_000);
         let route = reports.get(b"r").expect("it is there");
         assert_eq!((route.connections_max, route.connections()), (3, 1));
-        // Two for 45 seconds, then one: 135 seconds.
+        // Two connections for 45 seconds, then one: 135 seconds.
         assert_eq!((route.take_minutes(), route.connected_ms), (2, 15_000));
     }
 
