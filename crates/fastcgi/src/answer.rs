@@ -1,4 +1,4 @@
-//! Sends PHP-FPM's response to the client as it arrives, or an error.
+//! Sends PHP-FPM's response, or an error, to the client as the response arrives.
 
 use fermata_config::LogLevel;
 use fermata_engine::{RequestId, ResponseHead, StreamError, Worker, reserved_name};
@@ -10,24 +10,24 @@ use crate::talk::{Answer, FastCgiRequest};
 
 pub(crate) type Engine = Worker<Tls<Kernel>>;
 
-/// Maximum number of bytes read of an unwanted response before its connection is closed.
+/// Maximum number of bytes read of an unneeded response before its connection is closed.
 const DRAINED_BYTES_MAX: usize = 256 * 1024;
 
 const TEXT: &[u8] = b"text/plain; charset=utf-8";
 
 /// Progress of a request.
 pub(crate) enum Step {
-    /// It waits for an event.
+    /// The request waits for an event.
     Waits,
-    /// It has ended.
+    /// The request has ended.
     Over,
     /// PHP-FPM has failed: the client gets the status, the log the cause.
     Failed(u16, String),
-    /// Its connection was closed before PHP-FPM could have read the request: repeat it.
+    /// The connection was closed before PHP-FPM could have read the request: repeat the request.
     Again,
 }
 
-/// Sends the available data to the client. `None`: more has to be read first.
+/// Sends the available data to the client. Returns `None` if more has to be read first.
 pub(crate) fn give(worker: &mut Engine, talk: &mut FastCgiRequest, socket: &str) -> Option<Step> {
     let is_complete = talk.exchange.is_complete();
     if talk.answer == Answer::None {
@@ -60,9 +60,9 @@ pub(crate) fn give(worker: &mut Engine, talk: &mut FastCgiRequest, socket: &str)
                 talk.answer = Answer::Busy;
             }
             let is_given = talk.pending.is_empty() && talk.spool.is_empty();
-            // At `Busy`, the client does not have the last piece yet.
+            // In the state `Busy`, the client has not received the last piece yet.
             if is_given && talk.failure.is_some() && talk.answer != Answer::Busy {
-                // The client has to detect that the rest is missing.
+                // Cut the stream, so that the client detects that the rest is missing.
                 worker.drop_stream(talk.handle);
                 return Some(Step::Over);
             }
@@ -78,7 +78,7 @@ pub(crate) fn give(worker: &mut Engine, talk: &mut FastCgiRequest, socket: &str)
     }
 }
 
-/// Handles a script that violated its own Content-Length, or a client that left.
+/// Handles a script that violated its own Content-Length, or a client that has left.
 fn cut(worker: &mut Engine, talk: &mut FastCgiRequest, socket: &str, error: StreamError) -> Step {
     if let StreamError::Misuse(cause) = error {
         let message = format!("FastCGI: {socket}: {cause}");
@@ -89,7 +89,7 @@ fn cut(worker: &mut Engine, talk: &mut FastCgiRequest, socket: &str, error: Stre
     Step::Over
 }
 
-/// Sends the head, with the body if it is complete. `None`: the client has left.
+/// Sends the head, with the body if it is complete. Returns `None` if the client has left.
 fn begin_answer(
     worker: &mut Engine,
     handle: RequestId,

@@ -31,7 +31,7 @@ pub struct FastCgi {
     pools: Vec<Pool>,
     /// By the handle of the request.
     talks: HashMap<RequestId, FastCgiRequest>,
-    /// The request that uses a connection; `None`: it is idle.
+    /// The request that uses a connection; `None` = the connection is idle.
     wires: HashMap<WireId, Option<RequestId>>,
     /// Earliest time at which a timer may be due.
     due: Deadline,
@@ -39,7 +39,7 @@ pub struct FastCgi {
     events: Vec<ResponseEvent>,
     /// Responses that clients have not read.
     ledger: Rc<Ledger>,
-    /// Responses that are read again in the next turn, so that no response fills its spool in one turn while others wait.
+    /// Responses that are read further in the next turn, so that no response fills its spool in one turn while others wait.
     eager: Vec<RequestId>,
     /// Responses of addresses that hold too many connections, whose clients have read a moment ago.
     crowding: HashSet<RequestId>,
@@ -57,20 +57,20 @@ struct Pool {
     active: usize,
     /// Requests that wait for a connection.
     waiting: VecDeque<RequestId>,
-    /// Idle connections, each with its end; the oldest first.
+    /// Idle connections, each with the time at which it is closed; the oldest is first.
     idle: VecDeque<(WireId, Deadline)>,
     /// Time of the next attempt after a refused connection.
     retry: Deadline,
 }
 
 impl FastCgi {
-    /// Returns `None` if there are no sites.
+    /// Creates the state. Returns `None` if there are no sites.
     pub fn begin(sites: Vec<Site>, settings: &Settings) -> Option<Box<FastCgi>> {
         if sites.is_empty() {
             return None;
         }
         let pools = sites.into_iter().map(|site| Pool {
-            // Resolved once per worker: the address may have changed since the check.
+            // Resolve the address once per worker: it may have changed since the check.
             place: site.place().ok(),
             site,
             talks_len: 0,
@@ -101,7 +101,7 @@ impl FastCgi {
         }
     }
 
-    /// Handles an event of the worker. Returns false if the event is another component's, or not only this one's.
+    /// Handles an event of the worker. Returns false if the event belongs to another component, or also concerns other components.
     pub fn handle(&mut self, worker: &mut Engine, event: Event) -> bool {
         let is_taken = self.take(worker, event);
         if is_taken || event == Event::Wake {
@@ -144,7 +144,7 @@ impl FastCgi {
             _ => return false,
         };
         let Some(talk) = self.talks.get_mut(&handle) else {
-            // Not about a request of these sites.
+            // The request does not belong to these sites.
             return false;
         };
         match event {
@@ -308,7 +308,7 @@ impl FastCgi {
     fn on_wire(&mut self, worker: &mut Engine, event: WireEvent) {
         match self.wires.get(&event.wire).copied() {
             None => {}
-            // PHP-FPM sends nothing on an idle connection: it has closed it.
+            // PHP-FPM sends nothing on an idle connection, so the event means that it has closed the connection.
             Some(None) if event.readable || event.hangup => {
                 for pool in &mut self.pools {
                     pool.idle.retain(|(wire, _)| *wire != event.wire);
@@ -339,12 +339,12 @@ impl FastCgi {
             .filter(|talk| talk.deadline.is_due(now_ms));
         for handle in late.map(|talk| talk.handle).collect::<Vec<_>>() {
             let Some(talk) = self.talks.get(&handle) else {
-                // It ended when an earlier one made room.
+                // The request ended when an earlier one made room.
                 continue;
             };
             let seconds = self.pools[talk.site].site.timeout_ms as f64 / 1000.0;
             let cause = match talk.link {
-                // The engine has its own timeouts for clients.
+                // The engine's own timeouts apply while PHP-FPM waits for the client.
                 _ if talk.waits_for_client() => {
                     self.touch(worker, handle);
                     continue;
@@ -387,7 +387,7 @@ impl FastCgi {
     /// Advances a request as far as possible.
     fn go_on(&mut self, worker: &mut Engine, handle: RequestId) {
         let Some(mut talk) = self.talks.remove(&handle) else {
-            // It has ended.
+            // The request has ended.
             return;
         };
         let site = talk.site;
@@ -417,8 +417,8 @@ impl FastCgi {
         }
     }
 
-    /// Disconnects clients of responses that hold connections while their address holds too many:
-    /// of the clients that have read nothing for [`SILENT_MS`], the longest silent one first.
+    /// Disconnects clients whose responses occupy connections, if the responses of one address occupy too many. Only clients that
+    /// have read nothing for [`SILENT_MS`] are disconnected, the longest silent one first.
     fn bound_holding(&mut self, worker: &mut Engine, handle: RequestId) {
         while let Some(talk) = self.talks.get(&handle)
             && talk.spool.holds_too_many()
@@ -488,7 +488,7 @@ impl FastCgi {
         }
     }
 
-    /// Reads more of a body that is collected before it is sent.
+    /// Reads more of a body that is collected before the request is sent.
     fn collect(&mut self, worker: &mut Engine, talk: &mut FastCgiRequest) -> Step {
         loop {
             let read = match worker.read_body(talk.handle, PIECE_BYTES) {
@@ -560,7 +560,7 @@ impl FastCgi {
                 Err(error) if talk.sent == 0 && !talk.is_reused => {
                     return Step::Failed(502, unreachable(&error));
                 }
-                // PHP-FPM may have responded before it has read everything.
+                // PHP-FPM may have responded before it has read the complete request.
                 Err(_) => {
                     talk.is_refused = true;
                     talk.body = Body::Done;
@@ -571,14 +571,14 @@ impl FastCgi {
         }
     }
 
-    /// Does the same as `touch`, for a request that is not in the map.
+    /// Like `touch`, for a request that is not in the map.
     fn touch_talk(&mut self, worker: &mut Engine, talk: &mut FastCgiRequest) {
         let timeout_ms = self.pools[talk.site].site.timeout_ms;
         talk.deadline = Deadline::after(worker.net.now_ms(), timeout_ms);
         self.due = self.due.min(talk.deadline);
     }
 
-    /// Reads the response, ahead of its client if the spool has room.
+    /// Reads the response, also ahead of its client if the spool has room.
     fn receive(&mut self, worker: &mut Engine, talk: &mut FastCgiRequest, wire: WireId) -> Step {
         loop {
             let step = give(worker, talk, &self.pools[talk.site].site.socket);
@@ -648,7 +648,7 @@ impl FastCgi {
                     let headers = head.headers.iter();
                     let headers = headers.map(|(name, value)| (&name[..], &value[..]));
                     let headers = headers.filter(|(name, _)| !reserved_name(name));
-                    // A client that left is detected elsewhere.
+                    // Ignore an error: a client that has left is detected elsewhere.
                     let _ = worker.send_interim(talk.handle, head.status, headers);
                 }
                 ResponseEvent::Body(piece) if talk.answer == Answer::Busy => {
@@ -673,7 +673,8 @@ impl FastCgi {
         Some(Step::Failed(502, error.to_string()))
     }
 
-    /// Releases the connection after PHP-FPM has sent everything, or fails: others are served while the client reads.
+    /// Releases the connection after PHP-FPM has sent the complete response or failed, so that other requests are served while the
+    /// client reads.
     fn detach(&mut self, worker: &mut Engine, talk: &mut FastCgiRequest) {
         let site = talk.site;
         let (pool, wires) = (&mut self.pools[site], &mut self.wires);
@@ -689,7 +690,7 @@ impl FastCgi {
     /// Fails a request for which PHP-FPM has no valid response.
     fn fail(&mut self, worker: &mut Engine, handle: RequestId, status: u16, cause: &str) {
         let Some(talk) = self.talks.get_mut(&handle) else {
-            // It has ended.
+            // The request has ended.
             return;
         };
         let message = format!("FastCGI: {}: {cause}", self.pools[talk.site].site.socket);
@@ -700,7 +701,7 @@ impl FastCgi {
         });
         match talk.answer {
             Answer::None => answer(worker, handle, status, "The application does not answer.\n"),
-            // The client still gets what PHP-FPM had sent; then the response is cut.
+            // The client still receives the bytes that PHP-FPM has sent. Then the response is cut.
             Answer::Busy if !talk.is_detached => {
                 self.detach_failed(worker, handle);
                 return;
@@ -710,7 +711,7 @@ impl FastCgi {
                 self.go_on(worker, handle);
                 return;
             }
-            // The client has to detect that the rest is missing.
+            // Cut the stream, so that the client detects that the rest is missing.
             Answer::Busy | Answer::Asking => worker.drop_stream(handle),
             Answer::Whole => {}
         }
@@ -727,10 +728,10 @@ impl FastCgi {
         self.talks.insert(handle, talk);
     }
 
-    /// Ends a request. If its client has left, closing the connection notifies PHP-FPM.
+    /// Ends a request. If its client has left, the closed connection notifies PHP-FPM.
     fn end(&mut self, worker: &mut Engine, handle: RequestId) {
         let Some(mut talk) = self.talks.remove(&handle) else {
-            // It has ended.
+            // The request has ended.
             return;
         };
         let site = talk.site;
@@ -775,7 +776,7 @@ fn let_go(
     }
 }
 
-/// Writes more of the body, if there is more. A returned step is the reason why not.
+/// Writes more of the body. Returns a step if no more was written, with the reason.
 fn fill(worker: &mut Engine, talk: &mut FastCgiRequest) -> Option<Step> {
     if talk.sent > 0 && !talk.is_repeatable {
         talk.out.drain(..talk.sent);

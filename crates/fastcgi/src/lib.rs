@@ -1,8 +1,8 @@
 //! FastCGI: its protocol, and PHP-FPM behind a server's routes.
 //!
-//! [`codec`] is the protocol from the web server's side, bytes in and bytes out; the edge uses it as well. [`FastCgi`]
-//! runs in a worker and forwards requests of some routes to PHP-FPM. The caller that pulls the worker's events passes
-//! each to [`FastCgi::handle`] first, and handles those it returns false for.
+//! [`codec`] is the protocol from the web server's side, bytes in and bytes out; the edge uses it as well. [`FastCgi`] runs in a
+//! worker and forwards requests of some routes to PHP-FPM. The caller that polls the worker's events passes each event to
+//! [`FastCgi::handle`] first, and handles the event itself if `handle` returns false.
 //!
 //! A request costs a connection to PHP-FPM and a `FastCgiRequest` (`talk.rs`) of a few hundred bytes, and no PHP value. A
 //! [`Site`] limits the connections of a worker and the requests that wait for one. A response is read ahead of its

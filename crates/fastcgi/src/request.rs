@@ -8,7 +8,7 @@ use fermata_io::Driver;
 use crate::codec::{HttpRequest, Script, Variables, VariablesError, variables};
 use crate::site::Site;
 
-/// Hop-by-hop headers, headers that the server has handled, and headers with a CGI variable of their own.
+/// Hop-by-hop headers, headers that the server has processed itself, and headers with a CGI variable of their own.
 const LEFT_OUT: [&[u8]; 10] = [
     b"host",
     b"connection",
@@ -22,7 +22,7 @@ const LEFT_OUT: [&[u8]; 10] = [
     b"http2-settings",
 ];
 
-/// Returns the variables of the current request, without the length of a body while it is unknown.
+/// Returns the variables of the current request. Omits the length of the body while it is unknown.
 pub(crate) fn of_current<D: Driver>(
     worker: &mut Worker<D>,
     site: &Site,

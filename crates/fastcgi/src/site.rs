@@ -1,4 +1,4 @@
-//! Settings of a PHP-FPM: its socket, its paths, and its limits.
+//! Settings of a PHP-FPM server: its socket, its paths, and its limits.
 
 use std::net::{SocketAddr, ToSocketAddrs as _};
 use std::path::PathBuf;
@@ -14,7 +14,7 @@ const CONNECTIONS_MAX: u32 = 1_024;
 /// Maximum number of waiting requests in one worker.
 const QUEUE_MAX: u32 = 65_536;
 
-/// A PHP-FPM and the paths it serves.
+/// A PHP-FPM server and the paths that it serves.
 #[derive(Clone, Debug)]
 pub struct Site {
     /// Prefix of paths that is not below the root: empty, or `/old`.
@@ -23,21 +23,21 @@ pub struct Site {
     pub socket: String,
     /// The folder of the scripts, as on PHP-FPM's machine.
     pub root: String,
-    /// The script for requests without another one, such as `/index.php`; `None`: the path has to name a script.
+    /// The script for requests whose path names no script, such as `/index.php`; `None` = the path has to name a script.
     pub index: Option<String>,
-    /// The root is on this machine: its files are sent, and its scripts are searched.
+    /// The root is on this machine: the server sends its files, and searches its scripts.
     pub has_files: bool,
-    /// A body is forwarded while it arrives.
+    /// Forward the body while it arrives.
     pub streams_body: bool,
-    /// Maximum size of a body in bytes; `None`: the setting applies.
+    /// Maximum size of a body in bytes; `None` = the limit of the setting.
     pub body_bytes_max: Option<u64>,
-    /// Maximum number of a worker's connections to it.
+    /// Maximum number of a worker's connections to this PHP-FPM server.
     pub connections_max: u32,
     /// Maximum number of a worker's requests that wait for a connection.
     pub queue_max: u32,
     /// Timeout in milliseconds for PHP-FPM without progress, and for a request that waits for a connection.
     pub timeout_ms: u64,
-    /// Time for which an idle connection is kept for another request, in milliseconds; 0: it is closed.
+    /// Time in milliseconds for which an idle connection stays open for another request; 0 = the connection is closed.
     pub keep_ms: u64,
 }
 
@@ -113,7 +113,7 @@ pub fn add(sites: &mut Vec<Site>, server: &mut Server, mut site: Site) -> Result
         let options = StaticOptions {
             cache_seconds: None,
             immutable: false,
-            // A folder's page is made by its script.
+            // The page of a folder is produced by its script.
             index: String::new(),
             precompressed: true,
             compress: true,

@@ -1,9 +1,9 @@
 //! Spools of responses that PHP-FPM has produced and clients have not read.
 //!
-//! A PHP-FPM child serves one request at a time, so a response that waits for its client occupies a child. A [`Spool`]
-//! reads it ahead: up to [`MEMORY_BYTES_MAX`] into memory, the rest into an unnamed file. Its [`Ledger`] limits the
-//! bytes and files of all clients of a worker, and those of one address. Without room nothing is read ahead, and the
-//! response occupies its child. [`Spool::holds_too_many`] finds an address that does so more often than allowed.
+//! A PHP-FPM child serves one request at a time, so a response that waits for its client occupies a child. A [`Spool`] stores a
+//! response that is read ahead of its client: up to [`MEMORY_BYTES_MAX`] in memory, the rest in an unnamed file. Its [`Ledger`]
+//! limits the bytes and files of all clients of a worker, and of one address. Without room, responses are not read ahead, and
+//! occupy their children. [`Spool::holds_too_many`] returns true if the responses of an address occupy more children than allowed.
 //!
 //! Bytes of a file that the client has read are returned to the file system in steps of
 //! [`FREED_BYTES`]; the ledger counts the rest. A file system without holes frees them when the
@@ -23,20 +23,19 @@ use fermata_io::files;
 /// Maximum number of bytes of one response in memory.
 pub const MEMORY_BYTES_MAX: usize = 256 * 1024;
 
-/// Maximum number of bytes of all responses of a worker in memory; beyond it, a response is in a file from its first byte.
+/// Maximum number of bytes of all responses of a worker in memory. Above it, a response is in a file from its first byte.
 const MEMORY_TOTAL_BYTES_MAX: u64 = 16 * 1024 * 1024;
 
 /// Maximum number of files of a worker; each needs a descriptor, as clients do.
 const FILES_MAX: usize = 256;
-/// Maximum number of those files for clients of one address.
+/// Maximum number of files for clients of one address.
 const FILES_PER_ADDRESS_MAX: usize = 64;
 
-/// Bytes of a file that are returned to the file system at a time: a multiple of its blocks.
+/// Number of bytes of a file that are returned to the file system at a time: a multiple of its block size.
 const FREED_BYTES: u64 = 256 * 1024;
 
-/// Time without a read after which a client may be disconnected for the connection to PHP-FPM that
-/// its response holds. The window of a slow client opens in large steps, so a shorter time would
-/// disconnect clients that read.
+/// Time in milliseconds after which a client that reads nothing may be disconnected, to free the connection to PHP-FPM that its
+/// response occupies. The window of a slow client opens in large steps, so a shorter time would disconnect clients that read.
 pub const SILENT_MS: u64 = 2_000;
 
 /// Bytes read from a file at a time.
@@ -53,12 +52,12 @@ pub struct Ledger {
     addresses: RefCell<HashMap<IpAddr, Share>>,
 }
 
-/// Share of one address.
+/// Usage by the clients of one address.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Share {
     bytes: u64,
     files: usize,
-    /// Responses that occupy a connection to PHP-FPM and wait for their client.
+    /// Number of responses that occupy a connection to PHP-FPM and wait for their client.
     holding: usize,
     spools: usize,
 }
@@ -109,7 +108,7 @@ impl Ledger {
 pub struct Spool {
     ledger: Rc<Ledger>,
     address: Option<IpAddr>,
-    /// Bytes that precede the file's, unread from `taken` on.
+    /// Bytes that precede the bytes in the file; unread from index `taken` on.
     memory: Vec<u8>,
     taken: usize,
     file: Option<File>,
@@ -119,18 +118,18 @@ pub struct Spool {
     ///
     /// Invariant: at most `read`; the ledger counts `written - freed`.
     freed: u64,
-    /// Bytes that follow the file's after a failed write; at most one read.
+    /// Bytes that follow the bytes in the file after a failed write; at most one read.
     tail: Vec<u8>,
-    /// Time since which its client has read nothing while PHP-FPM waits for it; `None`: PHP-FPM does not wait.
+    /// Time since which the client has read nothing while PHP-FPM waits for it; `None` = PHP-FPM does not wait.
     holding_since_ms: Option<u64>,
-    /// Unread bytes of the client at its last read, see [`Spool::note_unread`].
+    /// Number of the client's unread bytes when it last read, see [`Spool::note_unread`].
     unread_bytes: usize,
-    /// The file cannot be written: nothing is read ahead until the client has read everything.
+    /// The file cannot be written: no bytes are read ahead until the client has read all stored bytes.
     has_failed: bool,
 }
 
 impl Spool {
-    /// Creates an empty spool for a client of this network; `None`: the client has none, and only the worker's limits
+    /// Creates an empty spool for a client with this address. `None`: the client has no address, and only the worker's limits
     /// apply.
     pub fn new(ledger: &Rc<Ledger>, address: Option<IpAddr>) -> Spool {
         ledger.change(address, |share| share.spools += 1);
@@ -186,7 +185,7 @@ impl Spool {
             self.has_failed = false;
         }
         if self.has_failed {
-            // The rest of the read during which the file failed.
+            // The rest of the read in which the write to the file failed.
             self.tail.extend_from_slice(piece);
             return Ok(());
         }
@@ -292,7 +291,7 @@ impl Spool {
         }
     }
 
-    /// Closes the file after the client has read it, which frees its bytes.
+    /// Closes the file after the client has read all of its bytes, which frees the file's space.
     fn forget_file(&mut self) {
         if self.file.take().is_some() {
             let counted = self.written - self.freed;
@@ -306,8 +305,8 @@ impl Spool {
         self.freed = 0;
     }
 
-    /// Records that the response waits for its client, which has `unread_bytes` to read, while it
-    /// occupies a connection to PHP-FPM.
+    /// Records that the response waits for its client, which has `unread_bytes` left to read, while the response occupies a
+    /// connection to PHP-FPM.
     pub fn hold(&mut self, now_ms: u64, unread_bytes: usize) {
         if self.holding_since_ms.is_none() {
             self.holding_since_ms = Some(now_ms);
@@ -316,14 +315,14 @@ impl Spool {
         }
     }
 
-    /// Records that it does not, or that its client has read a piece.
+    /// Records that the response no longer waits, or that its client has read a piece.
     pub fn release(&mut self) {
         if self.holding_since_ms.take().is_some() {
             self.ledger.change(self.address, |share| share.holding -= 1);
         }
     }
 
-    /// Records the unread bytes of the client: fewer than before mean that it has read.
+    /// Records the number of the client's unread bytes. A smaller number than before means that the client has read.
     pub fn note_unread(&mut self, now_ms: u64, unread_bytes: usize) {
         if let Some(since_ms) = &mut self.holding_since_ms
             && unread_bytes < self.unread_bytes
@@ -333,19 +332,20 @@ impl Spool {
         }
     }
 
-    /// Returns the time since which its client has read nothing while it occupies a connection; `None`: it occupies none.
+    /// Returns the time since which the client has read nothing while the response occupies a connection; `None` if it occupies no
+    /// connection.
     pub fn holding_since_ms(&self) -> Option<u64> {
         self.holding_since_ms
     }
 
-    /// Returns true if the response occupies a connection and its address occupies too many.
+    /// Returns true if the response occupies a connection, and the responses of its address occupy too many.
     pub fn holds_too_many(&self) -> bool {
         self.holding_since_ms.is_some()
             && self.address.is_some()
             && self.ledger.share(self.address).holding > self.ledger.holding_max
     }
 
-    /// Returns true if both have one client address and occupy connections.
+    /// Returns true if both responses occupy connections and have the same client address.
     pub fn holds_beside(&self, other: &Spool) -> bool {
         let both = self.holding_since_ms.and(other.holding_since_ms);
         both.is_some() && self.address == other.address

@@ -15,21 +15,21 @@ use crate::spool::Spool;
 /// Bytes per read of a socket or file, and bytes that wait for PHP-FPM before more of a body is read.
 pub(crate) const PIECE_BYTES: usize = 64 * 1024;
 
-/// The part of the request's body that is not written for PHP-FPM yet.
+/// The part of the request's body that was not written for PHP-FPM yet.
 pub(crate) enum Body {
     /// None.
     Done,
-    /// It is being collected; its length is known afterwards.
+    /// The body is being collected; its length is known afterwards.
     Collecting(Box<Collected>),
-    /// It is forwarded while its client sends it.
+    /// The body is forwarded while its client sends it.
     Arriving,
-    /// It is in a file, with this number of bytes left.
+    /// The body is in a file, with this number of bytes left.
     Stored(File, u64),
 }
 
 /// A body that is being collected.
 pub(crate) struct Collected {
-    /// The variables, which precede it.
+    /// The CGI variables, which precede the body.
     pub variables: Variables,
     memory: Vec<u8>,
     file: Option<(File, Temporary)>,
@@ -46,7 +46,7 @@ impl Collected {
         }
     }
 
-    /// Appends a piece; `open` creates a file when it exceeds memory.
+    /// Appends a piece. `open` creates a file if the body exceeds the limit of memory.
     pub fn take(
         &mut self,
         piece: &[u8],
@@ -75,7 +75,7 @@ impl Collected {
         match self.file {
             Some((_, temporary)) => {
                 let file = File::open(temporary.path())?;
-                // The file's name is removed here, and its content when it is closed.
+                // The file's name is removed here; the file is deleted when it is closed.
                 Ok(Body::Stored(file, self.bytes))
             }
             None => {
@@ -147,26 +147,26 @@ pub(crate) struct FastCgiRequest {
     /// Bytes to send to PHP-FPM, from `sent` on.
     pub out: Vec<u8>,
     pub sent: usize,
-    /// True if the entire request is in `out`, so it can be repeated.
+    /// True if `out` contains the complete request, so that it can be repeated.
     pub is_repeatable: bool,
     pub exchange: Exchange,
     pub head: Option<Head>,
-    /// Bytes for the client; at most one read.
+    /// Bytes to send to the client; at most one read.
     pub pending: Vec<u8>,
-    /// The rest of the response, after `pending`.
+    /// The part of the response that follows `pending`.
     pub spool: Spool,
-    /// PHP-FPM has sent the entire response or failed within it, and its connection was released.
+    /// PHP-FPM has sent the complete response, or failed during it, and its connection was released.
     pub is_detached: bool,
     pub answer: Answer,
     /// True if any byte was received.
     pub has_received: bool,
     /// Bytes that were read and dropped.
     pub drained: usize,
-    /// Time at which PHP-FPM has taken too long.
+    /// Time at which PHP-FPM's time limit is over.
     pub deadline: Deadline,
-    /// Time since which it waits for a connection, or has one.
+    /// Time since which the request has been waiting for a connection, or has had one.
     pub since_ms: u64,
-    /// Counter of its failure. A response that has begun is cut after the bytes that were read ahead.
+    /// Counter of the request's failure. A response that has started is cut after the bytes that were read ahead.
     pub failure: Option<Counter>,
 }
 
@@ -201,7 +201,7 @@ impl FastCgiRequest {
         }
     }
 
-    /// Returns the counter of its result.
+    /// Returns the counter of the request's result.
     pub fn outcome(&self) -> Counter {
         let ended = match self.exchange.is_complete() {
             true => Counter::FastCgiAnswered,
@@ -210,7 +210,7 @@ impl FastCgiRequest {
         self.failure.unwrap_or(ended)
     }
 
-    /// Returns true if it waits for its client.
+    /// Returns true if the request waits for its client.
     pub fn waits_for_client(&self) -> bool {
         match self.body {
             Body::Collecting(_) => true,
@@ -219,7 +219,7 @@ impl FastCgiRequest {
         }
     }
 
-    /// Returns true if its connection can carry another request.
+    /// Returns true if the connection can carry another request.
     pub fn is_clean(&self) -> bool {
         let is_sent = self.sent == self.out.len() && matches!(self.body, Body::Done);
         self.exchange.is_complete() && is_sent && !self.is_refused
@@ -233,7 +233,7 @@ mod tests {
     use super::*;
     use crate::spool::Ledger;
 
-    /// Returns the content of the records of one kind.
+    /// Returns the content of all records of one type.
     fn stream(mut out: &[u8], kind: u8) -> Vec<u8> {
         let mut found = Vec::new();
         while let Some((head, rest)) = out.split_first_chunk::<8>() {

@@ -82,7 +82,7 @@ impl Rig {
         }
     }
 
-    /// Runs until nothing is left to do at the current time.
+    /// Runs until no work is left at the current time.
     fn run(&mut self) {
         loop {
             self.worker.waiting.wake_at(self.fastcgi.due());

@@ -6,13 +6,13 @@ use super::record::{ID, Kind, RecordHead, STDERR_BYTES_MAX};
 /// Output of the FastCGI application.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// The head of its response.
+    /// The head of the response.
     Head(Head),
     /// An interim head: hints that a client may use before the response arrives (RFC 8297).
     Interim(Head),
-    /// A piece of its body.
+    /// A piece of the response body.
     Body(Vec<u8>),
-    /// A piece of its standard error, for the log.
+    /// A piece of the script's standard error output, for the log.
     Stderr(Vec<u8>),
     /// The response is complete.
     End {
@@ -68,7 +68,7 @@ enum State {
 }
 
 impl Exchange {
-    /// Handles bytes of the connection and appends their events.
+    /// Handles bytes of the connection and appends the events that they contain.
     ///
     /// # Errors
     /// The connection has to be closed; events before the error are valid.
@@ -171,7 +171,7 @@ impl Exchange {
             if !self.has_head {
                 return Err(HeadError::Truncated.into());
             }
-            // PHP-FPM does not pad this record, and no other application is known to.
+            // PHP-FPM does not pad this record, and no other application is known to pad it.
             match self.state {
                 State::Padding(0) => self.state = State::Ended,
                 _ => return Err(FastCgiError::Record),
@@ -186,7 +186,7 @@ impl Exchange {
             return Ok(());
         }
         self.head.extend_from_slice(piece);
-        // Without a new line there is nothing new to parse.
+        // Without a new line end, parsing again would have the same result.
         if !piece.contains(&b'\n') && self.head.len() < HEAD_BYTES_MAX {
             return Ok(());
         }

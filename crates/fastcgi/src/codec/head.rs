@@ -6,9 +6,9 @@ pub const HEAD_BYTES_MAX: usize = 64 * 1024;
 /// A response without its body.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Head {
-    /// From `Status`; otherwise 302 with a `Location`, and 200 without.
+    /// Status from `Status`; without it, 302 if there is a `Location`, otherwise 200.
     pub status: u16,
-    /// From `Status`; empty: the standard one.
+    /// Reason phrase from `Status`; empty = the standard phrase.
     pub reason: Vec<u8>,
     /// The other headers, in order.
     pub headers: Vec<(Vec<u8>, Vec<u8>)>,
@@ -17,7 +17,7 @@ pub struct Head {
 /// Reason why a response's head is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HeadError {
-    /// Larger than [`HEAD_BYTES_MAX`].
+    /// The head is larger than [`HEAD_BYTES_MAX`].
     #[error("the program's response has a head of more than {HEAD_BYTES_MAX} bytes")]
     TooLarge,
     /// A line is not a header, or contains a control byte.
@@ -41,7 +41,8 @@ impl Head {
         self.status < 200
     }
 
-    /// Parses the head at the start of `bytes`; returns it with its size. `None`: incomplete.
+    /// Parses the head at the start of `bytes`; returns it with its size. Returns `None` if the
+    /// head is incomplete.
     pub(super) fn read(bytes: &[u8]) -> Result<Option<(Self, usize)>, HeadError> {
         let view = &bytes[..bytes.len().min(HEAD_BYTES_MAX)];
         let mut head = Self::default();

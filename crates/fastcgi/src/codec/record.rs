@@ -6,7 +6,7 @@ pub const STDERR_BYTES_MAX: usize = 64 * 1024;
 /// Maximum content of one record, a multiple of eight so that full records need no padding.
 const CONTENT_BYTES_MAX: usize = 65_528;
 const VERSION: u8 = 1;
-/// Id of all records: a connection carries one request at a time.
+/// Id in all records: a connection carries one request at a time, so one id suffices.
 pub(super) const ID: u16 = 1;
 const RESPONDER: u8 = 1;
 const KEEP_CONNECTION: u8 = 1;
@@ -33,7 +33,7 @@ pub(super) struct RecordHead {
 }
 
 impl RecordHead {
-    /// Decodes eight bytes. `None`: another version.
+    /// Decodes eight bytes. Returns `None` for another protocol version.
     pub fn read(bytes: [u8; 8]) -> Option<Self> {
         let [
             version,
@@ -54,14 +54,14 @@ impl RecordHead {
     }
 }
 
-/// Writes one request. Call the methods in their order.
+/// Writes one request. Call the methods in the order of their declaration.
 #[derive(Debug)]
 pub struct Request<'a> {
     out: &'a mut Vec<u8>,
 }
 
 impl<'a> Request<'a> {
-    /// Starts a request; with `keep` the connection stays open for another one.
+    /// Starts a request; with `keep` the connection stays open for another request.
     pub fn begin(out: &'a mut Vec<u8>, keep: bool) -> Self {
         let flags = if keep { KEEP_CONNECTION } else { 0 };
         record(out, Kind::Begin, &[0, RESPONDER, flags, 0, 0, 0, 0, 0]);
@@ -87,18 +87,18 @@ impl<'a> Request<'a> {
         stream(out, Kind::Stdin, piece);
     }
 
-    /// Writes the end of the body, also of an empty one.
+    /// Writes the end of the body. Also required for an empty body.
     pub fn body_end(out: &mut Vec<u8>) {
         record(out, Kind::Stdin, &[]);
     }
 
-    /// Writes an abort, because the client has left. Few applications heed it; closing the connection is what frees them.
+    /// Writes an abort, because the client has left. Few applications react to it; only closing the connection frees their process.
     pub fn abort(out: &mut Vec<u8>) {
         record(out, Kind::Abort, &[]);
     }
 }
 
-/// An empty record ends a stream, so an empty piece writes none.
+/// Writes no record for an empty piece, because an empty record ends a stream.
 fn stream(out: &mut Vec<u8>, kind: Kind, content: &[u8]) {
     for piece in content.chunks(CONTENT_BYTES_MAX) {
         record(out, kind, piece);
@@ -123,7 +123,7 @@ pub(super) fn record(out: &mut Vec<u8>, kind: Kind, content: &[u8]) {
     out.extend_from_slice(&[0; 8][..padding]);
 }
 
-/// One byte below 128, otherwise four with the highest bit set.
+/// Writes a length: one byte below 128, otherwise four bytes with the highest bit set.
 fn length(out: &mut Vec<u8>, length: usize) {
     match u8::try_from(length) {
         Ok(short @ 0..=127) => out.push(short),

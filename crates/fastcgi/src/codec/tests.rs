@@ -356,7 +356,7 @@ fn front_controller_handles_paths_without_a_script() {
         ("/image.jpg/x.php", "/index.php", ""),
         ("/.git/x.php", "/index.php", ""),
         ("/database", "/index.php", ""),
-        // Not names of files: a page in Latin-1, and one with a slash in its name.
+        // Paths that are not names of files: a page in Latin-1, and one with a slash in its name.
         ("/wiki/%e4pfel", "/index.php", ""),
         ("/doku.php%2fstart", "/index.php", ""),
         ("/admin%2findex.php", "/index.php", ""),

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::path::Path;
 
-/// A request, as the edge has it.
+/// An HTTP request in the form that the edge has.
 #[derive(Clone, Copy, Debug)]
 pub struct HttpRequest<'a> {
     /// Method.
@@ -14,9 +14,9 @@ pub struct HttpRequest<'a> {
     pub prefix: &'a str,
     /// `HTTP/1.1`.
     pub protocol: &'a str,
-    /// Headers, without hop-by-hop ones.
+    /// Headers other than hop-by-hop headers.
     pub headers: &'a [(&'a [u8], &'a [u8])],
-    /// Size of the body in bytes; `None`: there is no body, or its size is unknown.
+    /// Size of the body in bytes; `None` = there is no body, or its size is unknown.
     pub content_bytes: Option<u64>,
     /// Address of the client.
     pub client: SocketAddr,
@@ -24,7 +24,7 @@ pub struct HttpRequest<'a> {
     pub server: SocketAddr,
     /// Host of the request, without port.
     pub host: &'a [u8],
-    /// True if it came over TLS.
+    /// True if the request arrived over TLS.
     pub is_tls: bool,
 }
 
@@ -36,11 +36,11 @@ pub enum Script<'a> {
         /// The document root on the application's machine.
         root: &'a str,
     },
-    /// Always the same script: a front controller.
+    /// The same script for every path: a front controller.
     Fixed {
         /// The document root.
         root: &'a str,
-        /// Its path below the root, with a leading slash.
+        /// The script's path below the root, with a leading slash.
         name: &'a str,
     },
     /// The script below the root that the path names, if it exists; otherwise a front controller.
@@ -57,14 +57,14 @@ pub enum Script<'a> {
 /// Reason why a request has no script.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum VariablesError {
-    /// It leaves the root or contains a NUL. If it has to name a script: it is not UTF-8, or has an encoded slash.
+    /// The path leaves the root or contains a NUL. If the path has to name a script, it is not UTF-8 or contains an encoded slash.
     /// Status 400.
     #[error("the path cannot name a file")]
     Path,
-    /// It names no `.php` file. Status 404.
+    /// The path names no `.php` file. Status 404.
     #[error("the path names no PHP script")]
     Script,
-    /// It names a folder with an index, without a trailing slash: the client is redirected.
+    /// The path names a folder with an index, but has no trailing slash: the client is redirected.
     #[error("the path names a folder")]
     Folder,
 }
@@ -88,7 +88,7 @@ pub fn variables(
         None => (request.target, &[][..]),
     };
     let (mut whole, is_name) = decode(path)?;
-    // As in nginx: empty segments name the same file, and a script would read them as part of its own name.
+    // As in nginx, remove empty segments: they name the same file, and a script would read them as part of its own name.
     whole.dedup_by(|next, before| (*next, *before) == (b'/', b'/'));
     let path = below(&whole, request.prefix.as_bytes())?;
     let script_name;
@@ -136,7 +136,7 @@ pub fn variables(
     set("SERVER_ADDR", request.server.ip().to_string().as_bytes());
     set("SERVER_PORT", request.server.port().to_string().as_bytes());
     set("SERVER_NAME", request.host);
-    // PHP built with force-cgi-redirect refuses to run a file without it.
+    // PHP built with force-cgi-redirect refuses to run a file without this variable.
     set("REDIRECT_STATUS", b"200");
     if let Some(bytes) = request.content_bytes {
         set("CONTENT_LENGTH", bytes.to_string().as_bytes());
@@ -175,7 +175,7 @@ fn headers(found: &mut Variables, headers: &[(&[u8], &[u8])]) {
             byte => byte.to_ascii_uppercase(),
         }));
         match found.iter_mut().find(|(other, _)| *other == variable) {
-            // Cookies have their own separator.
+            // Lines of `Cookie` are joined with their own separator.
             Some((_, values)) => {
                 values.extend_from_slice(if variable == b"HTTP_COOKIE" {
                     b"; "
@@ -200,9 +200,9 @@ fn script_end(path: &[u8]) -> Option<usize> {
 
 /// Selects the script of a folder for a path, and the start of the path info.
 ///
-/// An existing target of the path takes precedence: a script runs with the rest as path info, and a folder has its
-/// `index.php`. The front controller handles everything else, including hidden scripts, scripts below a file, and paths
-/// that cannot name a file.
+/// An existing target of the path takes precedence: a script runs with the rest of the path as path info, and for a folder its
+/// `index.php` runs. The front controller handles everything else, including hidden scripts, scripts below a file, and paths that
+/// cannot name a file.
 fn front(
     path: &[u8],
     is_name: bool,
@@ -249,8 +249,8 @@ fn front(
     }
 }
 
-/// Returns true if the path is a file, and no link leads from it out of the folder. Files that an application has
-/// behind a link, such as uploads, are sent and not run.
+/// Returns true if the path is a file, and no link leads from it out of the folder. Files that an application has behind a link,
+/// such as uploads, are only sent, never run.
 fn is_below(file: &Path, root: &Path) -> bool {
     let found = file.canonicalize().ok().zip(root.canonicalize().ok());
     found.is_some_and(|(file, root)| file.is_file() && file.starts_with(root))
@@ -270,8 +270,9 @@ pub fn is_denied(path: &[u8], denied: &[String]) -> bool {
     })
 }
 
-/// Decodes a path; true: it may name a file. A path with an encoded slash could name another file than the one checked;
-/// it is only for a front controller, as is one that is not UTF-8. A path with a segment `..` or a NUL is refused.
+/// Decodes a path. Also returns true if the path may name a file. A path with an encoded slash could name another file than the one
+/// checked. Such a path, and one that is not UTF-8, is passed only to a front controller. A path with a segment `..` or a NUL is
+/// refused.
 fn decode(path: &[u8]) -> Result<(Vec<u8>, bool), VariablesError> {
     let mut out = Vec::with_capacity(path.len());
     let mut has_slash = false;
