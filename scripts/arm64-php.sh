@@ -29,7 +29,7 @@ debian=$cache/php$version-arm64
 build=$root/build/php$version-arm64
 packages=()
 for module in cli curl mbstring mysql pgsql sqlite3; do packages+=("php$version-$module"); done
-# A few tests of each part of the extension: enough to show that it was compiled correctly for arm64.
+# A few tests of each part of the extension. They are enough to show that the extension was compiled correctly for arm64.
 some=(module settings random request_query uploads response_stream hold channel_publish_text exit fatal_error time_limit memory_limit tls
     hooks_processes hooks_sockets hooks_sqlite pool jobs waiting_tasks websocket_echo websocket_compression)
 
@@ -101,6 +101,6 @@ case ${1:-} in
     '') tests=("${some[@]}") ;;
     *) tests=("$@") ;;
 esac
-# An emulated PHP is ten times slower: time limits of seconds become minutes, and slow workers are neither killed nor reported.
+# An emulated PHP is ten times slower. So time limits of seconds become minutes, and slow workers are neither killed nor reported.
 export FERMATA_PHPT_WAIT_S=240 FERMATA_DRAIN_TIMEOUT_MS=60000 FERMATA_STALL_TIMEOUT_MS=0 FERMATA_BLOCKING_CALL_MS=60000 FERMATA_IO=epoll
 FERMATA_EXTENSION=$build/fermata.so FERMATA_PHPT_PHP=$build/php BUILD=$build exec scripts/phpt.sh "${tests[@]}"

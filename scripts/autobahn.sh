@@ -54,7 +54,7 @@ if [ ! -e "$packages/.complete" ]; then
     }
     touch "$packages/.complete"
 fi
-# Namespace packages work only in a site folder, so PYTHONPATH does not suffice.
+# PYTHONPATH does not suffice, because namespace packages work only in a site folder.
 suite() {
     exec "$python" -c "import site, sys; site.addsitedir('$packages'); sys.argv[0] = 'wstest'
 from autobahntestsuite.wstest import run; run()" "$@"
@@ -73,7 +73,7 @@ end() {
 }
 trap end EXIT
 
-# Waits for a line of a file that matches, and prints the first one.
+# Waits until a line of a file matches, and prints the first such line.
 wait_for() {
     local end=$((SECONDS + 30))
     until grep -m 1 -oE "$2" "$1" 2>/dev/null; do

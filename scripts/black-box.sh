@@ -41,7 +41,7 @@ for name in "${failed[@]}"; do
         printf -- '-- again, alone, %d of %d: %s\n' "$run" $RUNS_ALONE "$name"
         "${command[@]}" -- --exact "$name" >"$log" 2>&1
         status=$?
-        # A filter that matches no test exits with status 0, so a passed test is required.
+        # A filter that matches no test exits with status 0. So the output must contain a passed test.
         if [ $status != 0 ] || [ "$(grep -c '^test result: ok\. 1 passed' "$log")" = 0 ]; then
             cat "$log"
             exit 1

@@ -36,7 +36,7 @@ else
 fi
 
 mkdir -p "$work"
-# Concurrent builds in one folder would overwrite each other's files, so the second one waits.
+# Concurrent builds in one folder would overwrite each other's files, so the second build waits.
 exec 9>"$build/.lock"
 flock 9
 if [ -z "$ready_core" ]; then
@@ -45,7 +45,7 @@ if [ -z "$ready_core" ]; then
         install -m 755 "$CARGO_TARGET_DIR/$profile/fermata" "$build/fermata"
 fi
 
-# Copy only changed files, so that make sees correct modification times.
+# Copy only changed files, so that make sees the correct modification times.
 for file in ext/*.[ch] ext/*/*.[ch] ext/*.php ext/config.m4; do
     copy=$work/${file#ext/}
     if ! cmp -s "$file" "$copy"; then
@@ -86,7 +86,7 @@ make -s -C "$work" -j"$(nproc)" >"$work/make.log" 2>&1 || {
 grep -E 'warning:' "$work/make.log" >&2 || true
 
 if ! cmp -s "$work/modules/fermata.so" "$build/fermata.so"; then
-    # Replace by rename: a running server keeps its mapping of the old file.
+    # Replace the file by renaming, so that a running server keeps its mapping of the old file.
     cp "$work/modules/fermata.so" "$build/fermata.so.new"
     mv "$build/fermata.so.new" "$build/fermata.so"
 fi

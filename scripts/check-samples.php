@@ -99,7 +99,7 @@ final class Samples
 
     public function __construct(private readonly string $extension, private readonly string $top)
     {
-        // Hold both sockets open while choosing, so that the ports differ.
+        // Hold both sockets open while choosing ports, so that the ports differ.
         foreach (['127.0.0.1:7999', '127.0.0.1:5561'] as $address) {
             $held[] = $socket = stream_socket_server('tcp://127.0.0.1:0');
             $this->ports[$address] = stream_socket_get_name($socket, false);
@@ -240,7 +240,7 @@ final class Samples
     {
         [$commands, $expected] = $this->split($text);
         $this->background[] = [$place, $expected, $this->bash($commands)];
-        // The next sample connects to this process, and no output shows when the process is ready.
+        // The next sample connects to this process, but no output shows when the process is ready. So wait.
         usleep(500_000);
         return true;
     }
@@ -265,7 +265,7 @@ final class Samples
 
     private function bash(string $commands): Child
     {
-        // With exec a single command replaces bash, so that a signal to the process stops the command.
+        // With exec, a single command replaces bash. A signal to the process then stops the command.
         $limit = COMMAND_SECONDS_MAX . 's';
         return new Child(['timeout', $limit, 'bash', '-c', $commands], $this->folder, [
             'GRIP_URL' => "http://{$this->ports['127.0.0.1:5561']}",

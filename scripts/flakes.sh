@@ -38,7 +38,7 @@ for suite in "$@"; do
     cargo test --locked --quiet --test "${suite%%:*}" --no-run
 done
 for ((at = 0; at < load; at++)); do
-    # Exits by itself if this script was killed and could not stop it.
+    # The process exits by itself if this script was killed and could not stop it.
     (while kill -0 $$ 2>/dev/null; do for ((i = 0; i < 100000; i++)); do :; done; done) &
     busy+=($!)
 done

@@ -19,7 +19,7 @@ from modules import circles
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 EXT = ROOT / "ext"
 
-# Rooms of each floor, from the lowest to the highest. Rooms on one floor may use each other.
+# Rooms of each floor, from the lowest to the highest floor. Rooms on one floor may use each other.
 FLOORS = [
     {"abi"},
     {"base"},
@@ -32,13 +32,13 @@ FLOORS = [
     {"worker"},
 ]
 
-# Rooms of units directly in ext/, where phpize and the generators expect them.
+# Rooms of the units that are directly in ext/, where phpize and the generators expect them.
 ROOMS = {
     "abi": "fermata_core",
     "worker": "fermata fermata_arginfo php_fermata",
 }
 
-# Maximum value of each figure. Lower it when the figure falls; never raise it.
+# Maximum value of each figure. Lower it when the figure falls. Never raise it.
 CEILINGS = {
     "uses that go up": 0,
     "files in the largest circle": 0,
@@ -84,7 +84,7 @@ def definitions(text, is_header):
 
 
 def read_uses(units):
-    """Returns the uses of each unit: the names that it uses of each other unit, `#include` for its header."""
+    """Returns the uses of each unit: for each other unit, the names that are used, with `#include` for the header."""
     homes = {}
     for unit, files in units.items():
         for name, text in files.items():
@@ -129,7 +129,7 @@ def members(units):
     for files in units.values():
         for text in files.values():
             if match := re.search(r"^struct fermata_fiber \{\n(.*?)^\};", text, re.M | re.S):
-                # Nested structs and function pointers count as one member.
+                # A nested struct or a function pointer counts as one member.
                 body = re.sub(r"\{[^{}]*\}", "", match[1])
                 body = re.sub(r"\([^()]*\)", "", body)
                 return sum(declaration.count(",") + 1 for declaration in body.split(";") if declaration.strip())

@@ -45,7 +45,7 @@ done
 address=$(cat "$work/address")
 url=http://$address
 
-# The last line of h2spec's output decides, because its exit status does not cover skipped cases.
+# Use the last line of h2spec's output, because its exit status does not cover skipped cases.
 h2spec_passed() {
     timeout 300 h2spec -h 127.0.0.1 -p "${address#*:}" -o 5 >"$work/h2spec" || true
     sed -n '/^Failures:/,$p' "$work/h2spec"

@@ -53,8 +53,8 @@ CIRCLES = {
     "edge": [5],
 }
 
-# The struct that combines the parts of a crate, and the files and folders (with a slash) that may define its methods. Elsewhere
-# a function receives only the parts it needs, never the complete struct.
+# The struct that combines the parts of a crate, and the files and folders (with a slash) that may define its methods. In other
+# files, a function receives only the parts that it needs, never the complete struct.
 JOINTS = {
     "engine": ("Worker", ("worker/", "start.rs", "drain.rs", "embed/")),
 }
@@ -72,7 +72,7 @@ class Ceiling(NamedTuple):
     files: int | None = None
 
 
-# Bounds on the largest structs. Never raise them: a new method belongs to the part whose state it changes.
+# Limits of the largest structs. Never raise them. A new method belongs to the part whose state it changes.
 STRUCTS = {
     "cluster": {"Nats": Ceiling(6, methods=72, files=6)},
     "engine": {

@@ -46,7 +46,7 @@ if [ "$(cat "$folder/done" 2>/dev/null)" != "${packages[*]}" ]; then
             *_all.deb) dpkg-deb -x "$package" "$new/unpacked" ;;
         esac
     done
-    # The packages refer to each other by their installed paths.
+    # The packages refer to each other by their installed paths, so adapt these paths.
     grep -rl "'/usr/share/php/" "$new/unpacked/usr/share/php" --include='*.php' |
         xargs sed -i "s#'/usr/share/php/#'$folder/usr/share/php/#g"
     echo "${packages[*]}" >"$new/unpacked/done"

@@ -92,10 +92,10 @@ make_debian() {
     fi
     if [ ! -e "$debian/etc/fermata-packages" ]; then
         say "making a Debian $suite in $debian"
-        # Remains of an interrupted run. Its mounts disappeared with its namespace.
+        # Remove the remains of an interrupted run. Its mounts disappeared with its namespace.
         rm -rf --one-file-system "$debian" "$debian.new"
         mkdir -p "$debian.new/etc/dpkg/dpkg.cfg.d"
-        # Skip fsync and documentation: the folder can be created again, and no user reads manuals there.
+        # Skip fsync and documentation, because the folder can be created again and no user reads manuals there.
         printf '%s\n' force-unsafe-io 'path-exclude=/usr/share/doc/*' 'path-exclude=/usr/share/man/*' \
             'path-exclude=/usr/share/locale/*' >"$debian.new/etc/dpkg/dpkg.cfg.d/fermata"
         debootstrap --variant=minbase "$suite" "$debian.new" "$archive" >"$log" 2>&1 || {
@@ -123,7 +123,7 @@ mkdir -p "$cache"
 exec 9>"$debian.lock"
 flock 9
 [ "$(cat "$debian/etc/fermata-packages" 2>/dev/null)" = "${packages[*]}" ] || make_debian
-# A shared lock: several runs may use the folder at the same time, while none may change it.
+# Take a shared lock. Several runs may use the folder at the same time, but none of them may change it.
 flock -s 9
 
 if [ "${1:-}" = --run ]; then

@@ -38,7 +38,8 @@ folders=("$@")
 work=$root/build/php-phpt
 rm -rf "$work"
 mkdir -p "$work"
-# Work on a copy: tests write files into their folders, and find each other by paths relative to themselves and run-tests.php.
+# Work on a copy, because tests write files into their folders. Tests find each other by paths relative to themselves and to
+# run-tests.php.
 for folder in "${folders[@]}" ext/pdo/tests ext/standard/tests; do
     if [ -d "$checkout/$folder" ] && [ ! -e "$work/tests/$folder" ]; then
         mkdir -p "$work/tests/$(dirname "$folder")"

@@ -41,7 +41,7 @@ if [ -z "$run_tests" ]; then
     exit 1
 fi
 
-# Unpacked by setup.sh.
+# scripts/setup.sh unpacks this file.
 xdebug=$root/build/xdebug/$("$php" -n -r 'echo basename(PHP_EXTENSION_DIR);').so
 if [ -z "${FERMATA_XDEBUG:-}" ] && [ -f "$xdebug" ]; then
     export FERMATA_XDEBUG=$xdebug
@@ -54,7 +54,7 @@ export NO_INTERACTION=1 FERMATA_EXTENSION="$extension"
 jobs=$((2 * $(nproc)))
 # Slower tests are listed. Under memcheck, each test takes about 20 times as long.
 SLOW_MS=$([ -n "$valgrind" ] && echo 60000 || echo 10000)
-# The PHP under test, if it differs from the PHP that runs run-tests.php: an emulated one.
+# The PHP under test. It differs from the PHP that runs run-tests.php if it is emulated.
 subject=${FERMATA_PHPT_PHP:-$php}
 order=()
 if [ -n "$valgrind" ]; then
@@ -82,7 +82,7 @@ WRAPPER
     export FERMATA_DRAIN_TIMEOUT_MS=60000 FERMATA_STALL_TIMEOUT_MS=0
     # With --shuffle, run-tests.php distributes tests in batches of four instead of up to 32, which balances its workers.
     order=(--shuffle)
-    # In the environment, so that a test of a PHP function that leaks by design can override the options.
+    # The options are in the environment, so that a test of a PHP function that leaks by design can override them.
     export VALGRIND_OPTS='--leak-check=full --show-leak-kinds=definite --errors-for-leak-kinds=definite'
 fi
 export TEST_PHP_EXECUTABLE="$subject"
@@ -103,14 +103,14 @@ if grep -q '^Tests failed *: *[1-9]' "$work/output"; then
     status=1
 fi
 
-# The names of failed tests, one per line: test-all.sh runs them again.
+# Write the names of failed tests, one per line. test-all.sh runs these tests again.
 sed -n 's/.*\[\([a-z0-9_]*\)\.phpt\].*/\1/p' <(sed -n '/^FAILED TEST SUMMARY/,/^WARNED\|^====/p' "$work/output") | sort -u >"$work/failed"
 
 count() { sed -n "s/^Tests $1 *: *\([0-9]*\).*/\1/p" "$work/output" | grep . || echo 0; }
 echo "$(count passed) passed, $(count failed) failed, $(count skipped) skipped"
 
 if [ -n "$valgrind" ]; then
-    # Without its allocator, PHP itself causes reports. Only reports with a stack frame of the extension count.
+    # Without its own allocator, PHP itself causes reports. Only reports with a stack frame of the extension count.
     : >"$work/reports"
     for log in "$work"/valgrind/*.log; do
         sed 's/^==[0-9]*== \{0,1\}//' "$log" | awk -v RS= -v test="$(basename "$log" .log)" \

@@ -18,7 +18,7 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 LIST = ROOT / "ext/state/process_state.list"
 CLASSES = {"exchanged", "cleared", "harmless", "refused"}
-# Structures of globals that are not declared by a macro, and their names in the list.
+# Structures of globals that no macro declares, and their names in the list.
 NAMED = {
     "_zend_executor_globals": "executor",
     "_zend_compiler_globals": "compiler",

@@ -36,7 +36,7 @@ at_least() { [ "$(printf '%s\n%s\n' "$1" "$2" | sort -V | head -n 1)" = "$1" ]; 
 
 # phpize's Makefiles and libtool split paths at spaces.
 case $root in *[[:space:]]*) fail "the path of this checkout has a space: $root; move it, because PHP's build tools split paths at spaces" ;; esac
-# A dry run writes nothing, so the checkout need not be writable.
+# A dry run writes nothing, so the checkout need not be writable then.
 [ -n "$dry_run" ] || [ -w "$root" ] || fail "$root cannot be written by $(id -un 2>/dev/null || id -u), and the build writes build/ and target/ there; change its owner or clone again"
 
 # The PHP to build for; PHP=php8.3 selects another.
@@ -75,7 +75,7 @@ has_rust() {
     at_least "$rust_version" "${version%%[ -]*}"
 }
 
-# Debian has one phpize per PHP version; other systems have one phpize.
+# Debian has one phpize per PHP version. Other systems have only one phpize.
 has_phpize() { has "phpize${php_version:-}" || { ! has apt-get && has phpize; }; }
 
 need_build() {
@@ -106,7 +106,7 @@ need_load() {
     need apache2-utils has ab
 }
 need_node() {
-    # Debian's nodejs package lacks npm and other builds include it, so check both.
+    # Debian's nodejs package lacks npm, but other builds include it. So check both.
     need nodejs has node
     need npm has npm
 }
@@ -195,7 +195,7 @@ install_xdebug() {
     local folder
     say "unpacking $php_package-xdebug to build/xdebug"
     folder=$(mktemp -d)
-    # Ignore failures: without Xdebug one test is skipped.
+    # Ignore failures, because without Xdebug only one test is skipped.
     if (cd "$folder" && apt-get download "$php_package-xdebug" >/dev/null 2>&1 && dpkg-deb -x ./*.deb .); then
         mkdir -p "$root/build/xdebug"
         find "$folder" -name xdebug.so -exec cp {} "$(xdebug_file)" \;
@@ -305,7 +305,7 @@ apt() { # log file, then arguments of apt-get
     shift
     while true; do
         status=0
-        # Print one progress line per package. The complete output is printed on failure.
+        # Print one progress line per package. If apt fails, print its complete output.
         as_root env LC_ALL=C DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=600 "$@" </dev/null 2>&1 |
             tee "$log" | sed -un 's/^Setting up \([^ ]*\) \(.*\) .*/setup:   \1 \2/p' >&2 || status=$?
         if [ "$status" = 0 ] || ! grep -qE 'Could not get lock|Unable to (acquire|lock)' "$log" || [ "$SECONDS" -ge "$deadline" ]; then
@@ -348,7 +348,7 @@ if [ ${#missing[@]} -eq 0 ]; then
     exit 0
 fi
 
-# Remove duplicates: several tools may need one package (cc and make).
+# Remove duplicates, because several tools may need the same package (cc and make).
 mapfile -t missing < <(printf '%s\n' "${missing[@]}" | awk '!seen[$0]++')
 say "missing for '$task': ${missing[*]}"
 if ! has apt-get; then

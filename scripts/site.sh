@@ -4,7 +4,7 @@ set -euo pipefail
 
 cd "$(dirname "$0")/.."
 version=9.8.1
-# Version of iframe-worker. The search needs it on file: pages, where browsers start no web worker.
+# Version of iframe-worker. The search needs this script on file: pages, where browsers start no web worker.
 shim=1.0.4
 tools=${FERMATA_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/fermata}/site-$version
 source=build/site-source

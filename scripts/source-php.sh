@@ -26,7 +26,8 @@ core=${CARGO_TARGET_DIR:-$root/target}/release/libfermata_ffi.a
 threads=${FERMATA_PHP_THREADS:-yes}
 libc=${FERMATA_PHP_LIBC:-}
 [ -z "$libc" ] || threads=no
-# Extensions that the tests use; those of separate Debian packages are shared objects. scripts/setup.sh installs their libraries.
+# Extensions that the tests use. Those that Debian has in separate packages are built as shared objects. scripts/setup.sh installs
+# their libraries.
 configuration=(--disable-all --enable-cli --enable-cgi --disable-phpdbg --enable-opcache --enable-session --enable-pcntl --enable-filter
     --with-openssl --with-libxml --with-zlib)
 for module in posix sockets ctype tokenizer ftp pdo dom simplexml xml; do
@@ -35,7 +36,7 @@ done
 configuration+=("--with-pdo-mysql=shared,mysqlnd" "--with-mysqli=shared,mysqlnd" --with-pdo-sqlite=shared --with-sqlite3=shared --with-curl=shared)
 [ "$threads" = no ] || configuration+=(--enable-zts)
 if [ "$libc" = musl ]; then
-    # No extensions that need libraries: Debian has those only for glibc.
+    # Omit extensions that need libraries, because Debian has those only for glibc.
     configuration=(--disable-all --enable-cli --disable-cgi --disable-phpdbg --without-valgrind --enable-opcache --enable-session
         --enable-pcntl --enable-filter)
     for module in posix sockets ctype tokenizer pdo; do configuration+=("--enable-$module=shared"); done
@@ -98,7 +99,7 @@ if [ "$(cat "$prefix/configuration" 2>/dev/null)" != "${configuration[*]}" ]; th
     say "compiling $name in $prefix"
     rm -rf "$prefix" "$prefix-build"
     mkdir -p "$prefix-build"
-    # Build outside the source folder, which stays unchanged. -O1: this PHP only runs tests.
+    # Build outside the source folder, so that it stays unchanged. Use -O1, because this PHP only runs tests.
     (cd "$prefix-build" && CFLAGS=-O1 "$source/configure" --quiet --prefix="$prefix" "${configuration[@]}" && make --quiet -j"$(nproc)" &&
         make --quiet install) >"$prefix.log" 2>&1 || { tail -n 20 "$prefix.log" >&2; say "the whole log is $prefix.log"; exit 1; }
     rm -rf "$prefix-build"

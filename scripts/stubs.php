@@ -17,7 +17,7 @@ const TARGET = __DIR__ . '/../php/stubs/fermata.php';
 
 const WORK = ['@template T', '@param callable(): T $work', '@return T'];
 
-/** Lines added to comments. A line for a parameter replaces the one of the source. */
+/** Lines that are added to comments. A line for a parameter replaces the line of the source. */
 const ADDED = [
     'async' => ['@template T', '@param callable(): T $work', '@return Future<T>'],
     'await' => ['@template T', '@param Future<T> $future', '@return T'],
@@ -46,7 +46,10 @@ const ADDED = [
 
 /** Type of a handler, which accepts the request or the parameters of its path by name. */
 const HANDLER = '(callable(Request): (Response|Hold))|(callable(never...): (Response|Hold))';
-/** Type of a handler for Psalm, which rejects every handler for `never`. PHPStan reads Psalm's tags, so it needs its own. */
+/**
+ * Type of a handler for Psalm, which rejects every handler for `never`. PHPStan also reads Psalm's tags, so it needs a separate
+ * tag.
+ */
 const HANDLER_PSALM = '(callable(Request): (Response|Hold))|(callable(mixed...): (Response|Hold))';
 
 /** Converts "Request $request, callable $next" to a list of types. */

@@ -33,7 +33,8 @@ flaky_counts=${FERMATA_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/fermata}/flaky
 readonly FLAKY_RUNS_MAX=2
 begin=$(date +%s)
 
-# A suite takes up to ten minutes, a background suite up to 30. A suite that exceeds the limit fails; the others still run.
+# Maximum duration of a suite in seconds. A suite takes up to ten minutes, and a background suite up to 30. A suite that exceeds the
+# limit fails, and the others still run.
 readonly SUITE_S_MAX=2400
 make_suite=(timeout --foreground --kill-after=30 "$SUITE_S_MAX" make --no-print-directory)
 
@@ -56,13 +57,13 @@ count() {
 }
 run_beside() {
     local suite begin niceness
-    # Failures are ignored here: the suites that need these folders report them.
+    # Ignore failures here, because the suites that need these folders report them.
     nice -n 10 scripts/source-php.sh --php >"$build/test-prepare.log" 2>&1
     nice -n 10 scripts/other-php.sh 8.4 --run true >>"$build/test-prepare.log" 2>&1
     for suite in "${beside[@]}"; do
         begin=$SECONDS
         niceness=10
-        # A higher priority than the others, because this suite has time limits.
+        # This suite has time limits, so give it a higher priority than the others.
         [ "$suite" != bench-loads ] || niceness=5
         count_cpu "$build/test-$suite.cpu" nice -n "$niceness" "${make_suite[@]}" "test-$suite" >"$build/test-$suite.log" 2>&1
         echo "$? $((SECONDS - begin))" >"$build/test-$suite.status"
@@ -91,7 +92,7 @@ run() {
 
 for suite in "${beside[@]}"; do rm -f "$build/test-$suite.status"; done
 for suite in "${alone[@]}"; do run "$suite"; done
-# A separate process group, so that all background suites can be stopped.
+# Use a separate process group, so that all background suites can be stopped.
 set -m
 run_beside &
 others=$!

@@ -8,14 +8,15 @@ if [ ! -e "$installed" ] || [ package-lock.json -nt "$installed" ]; then
     npm ci --no-audit --no-fund --loglevel=error
     touch "$installed"
 fi
-# One file at a time: each starts servers and a browser, which keep two cores busy.
+# Run one file at a time, because each file starts servers and a browser, which keep two cores busy.
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 status=0
 node --test --test-concurrency=1 "$@" 2>&1 | tee "$log" || status=$?
 [ "$status" != 0 ] || exit 0
 
-# As in scripts/black-box.sh: a single failed file runs again alone. If every repetition passes, it is reported as flaky.
+# Number of repetitions of a single failed file, which runs again alone as in scripts/black-box.sh. If every repetition passes, the
+# file is reported as flaky.
 readonly RUNS_ALONE=3
 mapfile -t failed < <(sed -n "s/^ *location: '\(.*\.test\.js\):[0-9]*:[0-9]*'$/\1/p" "$log" | sort -u)
 [ ${#failed[@]} = 1 ] || exit "$status"

@@ -57,7 +57,7 @@ finish() {
         kill -KILL "$server" 2>/dev/null || true
         wait "$server" 2>/dev/null || true
     fi
-    # Only this script uses that container store, one run at a time. The substitute images stay.
+    # Only this script uses that container store, one run at a time. So remove all containers. The substitute images stay.
     run rm --all >/dev/null 2>&1 || true
     run rmi localhost/fermata:test >/dev/null 2>&1 || true
     run rmi --prune >/dev/null 2>&1 || true
@@ -97,7 +97,7 @@ if ! is_made_of "localhost/php:$php-cli" "$recipe $version"; then
     begin
     mkdir -p "$folder/usr/src"
     cp -a "$sources" "$folder/usr/src/php"
-    # As in the official image, PHPIZE_DEPS stay installed, and packages that only PHP's own build needs are removed.
+    # PHPIZE_DEPS stay installed, as in the official image. Packages that only PHP's own build needs are removed.
     inside 'headers="libsqlite3-dev libssl-dev zlib1g-dev libcurl4-openssl-dev libxml2-dev libonig-dev libreadline-dev"
         apt-get update -qq
         apt-get install -qq -y --no-install-recommends autoconf dpkg-dev file g++ gcc libc-dev make pkg-config re2c ca-certificates curl xz-utils $headers
@@ -123,7 +123,7 @@ for name; do
     echo "$key=$name" >"/usr/local/etc/php/conf.d/docker-php-ext-$name.ini"
 done
 ENABLE
-    # Compiling is unnecessary: PHP's own build has compiled the extension, so the script only enables it.
+    # Compiling is unnecessary, because PHP's own build has compiled the extension. So the script only enables it.
     printf '#!/bin/sh\nexec docker-php-ext-enable "$@"\n' >"$folder/usr/local/bin/docker-php-ext-install"
     chmod +x "$folder"/usr/local/bin/docker-php-ext-*
     run config --env PHPIZE_DEPS='autoconf dpkg-dev file g++ gcc libc-dev make pkg-config re2c' --env PHP_INI_DIR=/usr/local/etc/php \

@@ -28,7 +28,7 @@ for program in good wrong; do
     mkdir "$work/$program"
     cp "scripts/editor/$program.php" "$work/$program/"
     echo '{"autoload": {}}' >"$work/$program/composer.json"
-    # Psalm requires a Composer autoloader; this one loads no classes.
+    # Psalm requires a Composer autoloader. This one loads no classes.
     mkdir "$work/$program/vendor"
     echo '<?php return new \Composer\Autoload\ClassLoader();' >"$work/$program/vendor/autoload.php"
     cat >"$work/$program/psalm.xml" <<XML

@@ -39,7 +39,7 @@ are_over() {
     done <"$place/pids"
 }
 
-# A copy, because the script writes into its own checkout.
+# Run a copy of the script, because the script writes into its own checkout.
 mkdir -p "$place/checkout/scripts"
 cp "$root/scripts/php-phpt.sh" "$place/checkout/scripts/"
 tests=ext/standard/tests/bound

@@ -43,7 +43,7 @@ if [ -z "$dist" ]; then
 fi
 version=$(sed -n 's/^#define PHP_FERMATA_VERSION "\(.*\)"/\1/p' ext/php_fermata.h)
 
-# Two published releases: one with the archive, and one without it, as for a PHP or a machine that has no archive.
+# Prepare two published releases. One has the archive. The other lacks it, as for a PHP or a machine that has no archive.
 mkdir -p "$work"/{upper/packages,work,root,with/assets,without/assets}
 cp "$dist"/php_fermata-*.zip "$work/with/assets/"
 for published in with without; do

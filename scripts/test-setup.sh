@@ -42,7 +42,7 @@ check() { # what, then a command
 has_line() { grep -qxF -- "$2" <<<"$1"; }
 lacks() { ! grep -qF -- "$2" <<<"$1"; }
 
-# setup.sh also looks outside PATH for installed software; this copy does not.
+# Run a copy of setup.sh that does not look for installed software outside PATH.
 mkdir -p "$place/checkout/scripts"
 cp "$root/Cargo.toml" "$place/checkout/"
 sed 's|^PATH=.*|PATH=$PATH|' "$root/scripts/setup.sh" >"$place/checkout/scripts/setup.sh"

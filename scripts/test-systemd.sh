@@ -47,7 +47,7 @@ group=$groups/fermata-systemd-$$
 boot=
 end() {
     [ -z "$boot" ] || kill -KILL "$boot" 2>/dev/null || true
-    # A cgroup can be removed only after its processes have exited, and innermost first.
+    # A cgroup can be removed only after its processes have exited, and the innermost cgroup first.
     for _ in 1 2 3 4 5; do
         find "$group" -depth -type d -exec rmdir {} \; 2>/dev/null || true
         [ -e "$group" ] || break
@@ -162,7 +162,7 @@ UNIT
     ' bash "$work"
 ) </dev/null >"$work/boot.log" 2>&1 &
 boot=$!
-# Keeps the shell from reporting its exit.
+# Keep the shell from reporting the exit of this process.
 disown "$boot"
 for _ in $(seq 900); do
     [ ! -e "$upper/result" ] || break

@@ -20,7 +20,7 @@ PATH=$PATH:${CARGO_HOME:-$HOME/.cargo}/bin
 . scripts/release/targets.sh
 # Time limit of each step. Emulation and loaded machines are slow.
 seconds_max=120
-# Time limit of a server, which is normally stopped earlier.
+# Time limit of a server in seconds. A server is normally stopped earlier.
 server_seconds_max=600
 work=$(mktemp -d /var/tmp/fermata-targets-XXXXXX)
 trap 'rm -rf --one-file-system "$work"' EXIT
@@ -71,7 +71,7 @@ serves() {
     done
     curl -sN -m "$seconds_max" "http://127.0.0.1:$port/stream?channel=room" >"$work/held" &
     client=$!
-    # Publish repeatedly: events published before the client is held reach no client.
+    # Publish repeatedly, because events that are published before the client is held reach no client.
     for at in $(seq "$seconds_max"); do
         timeout "$seconds_max" "$@" publish --spec "http://127.0.0.1:$control" room "hello from $at" >/dev/null || status=1
         ! grep -q '^hello from' "$work/held" || break
@@ -109,7 +109,7 @@ else
             compile "$musl" fermata-ffi >"$work/log" 2>&1 || { tail -n 30 "$work/log"; return 1; }
             mapfile -t functions < <(grep -o '\bfm_[a-z0-9_]*(' ext/fermata_core.h | tr -d '(' | sort -u)
             for it in "${functions[@]}"; do flags+=("-Wl,-u,$it"); done
-            # The stack unwinder. Alpine's PHP loads it from libgcc, which Debian has only for glibc.
+            # Path of the stack unwinder. Alpine's PHP loads the unwinder from libgcc, which Debian has only for glibc.
             self=$(rustc --print sysroot)/lib/rustlib/$musl/lib/self-contained/libunwind.a
             musl-gcc -shared -fPIC -Wl,-z,defs "${flags[@]}" "$(built "$musl" libfermata_ffi.a)" "$self" -o "$work/core.so"
             printf '#include <stdio.h>\n#include "fermata_core.h"\n%s\n' \
@@ -133,7 +133,7 @@ else
     report "emulated it says its version" says_version "${emulated[@]}"
     report "emulated it examines the machine" is_examined "${emulated[@]}"
     report "emulated it serves" serves "${emulated[@]}"
-    # arm64-php.sh itself reports missing tools, and fails for them in CI.
+    # arm64-php.sh itself reports missing tools. In CI it fails if tools are missing.
     [ -n "$dist" ] || report "emulated, the extension for arm64 passes tests of its own" scripts/arm64-php.sh
 fi
 echo "$passed passed, $failed failed"

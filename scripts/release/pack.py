@@ -25,9 +25,9 @@ import zipfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-# Maximum size of the stripped extension: PIE downloads it, and users copy it into images.
+# Maximum size of the stripped extension in bytes. It is limited because PIE downloads the extension, and users copy it into images.
 EXTENSION_BYTES_MAX = 33 * 256 * 1024
-# glibc version of Debian 12. An artefact that needs a newer one would not start there.
+# glibc version of Debian 12. An artefact that needs a newer glibc would not start there.
 GLIBC_MAX = (2, 36)
 ARCHITECTURES = {"x86_64": "amd64", "arm64": "arm64"}
 # Prefix of the binutils commands for each architecture.
@@ -50,7 +50,7 @@ def run(*command: str, **options) -> str:
 
 
 def version() -> str:
-    """Returns the version of the command and the extension. Fails unless the Composer package accepts it."""
+    """Returns the version of the command and the extension. Fails if the Composer package does not accept this version."""
     cargo = re.search(r'^\[workspace\.package\]\n(?:.*\n)*?version = "([^"]+)"', (ROOT / "Cargo.toml").read_text(), re.M)
     header = re.search(r'PHP_FERMATA_VERSION "([^"]+)"', (ROOT / "ext/php_fermata.h").read_text())
     if cargo is None or header is None or cargo[1] != header[1]:
@@ -63,7 +63,7 @@ def version() -> str:
 
 
 def glibc_of(program: Path, architecture: str) -> tuple[int, ...]:
-    """Returns the newest glibc version that a binary needs; empty if it needs no glibc."""
+    """Returns the newest glibc version that a binary needs. Returns () if the binary needs no glibc."""
     objdump = f"{TOOLS[architecture]}objdump"
     names = re.findall(r"GLIBC_(\d+)\.(\d+)", run(objdump, "-T", str(program), stderr=subprocess.DEVNULL))
     return max((tuple(map(int, name)) for name in names), default=())
@@ -98,7 +98,7 @@ class Sources:
                 continue
             reached.add(id)
             for dependency in nodes[id]["deps"]:
-                # Normal dependencies only: artefacts contain neither build scripts nor tests.
+                # Include only normal dependencies, because artefacts contain neither build scripts nor tests.
                 if any(kind["kind"] is None for kind in dependency["dep_kinds"]):
                     queue.append(dependency["pkg"])
         self.packages = sorted((packages[id] for id in reached), key=lambda it: (it["name"], it["version"]))
@@ -338,7 +338,7 @@ class Packer:
             fail(f"{program} asks for glibc {'.'.join(map(str, glibc))}, newer than that of Debian 12")
 
     def check_unwinding(self, program: Path) -> None:
-        """Checks for unwind tables. Without them a panic cannot be caught, so it ends the worker with all its connections."""
+        """Checks that the file has unwind tables. Without them a panic cannot be caught, so it ends the worker with all its connections."""
         if "GNU_EH_FRAME" not in run("readelf", "--program-headers", "--wide", str(program)):
             fail(f"{program} has no table to unwind the stack with; link it with --eh-frame-hdr")
 
@@ -386,9 +386,9 @@ class Packer:
             php, has_threads, threads = php.partition("+")
             suffix = f"-{threads}" if has_threads else ""
             self.zip(f"php_fermata-{self.release}_php{php}-{architecture}-linux-{libc}{suffix}.zip", inside)
-            if not has_threads and libc == "glibc":  # Debian packages no PHP with threads, and none for another libc.
+            if not has_threads and libc == "glibc":  # Debian has no packages of PHP with threads, and none of PHP for another libc.
                 self.deb_of_extension(extension, php, target)
-            # An archive with the command and the extension, for users who copy the two files.
+            # Add an archive with the command and the extension, for users who copy the two files.
             folder = self.work / f"both-{php}-{target}{suffix}"
             shutil.copytree(native, folder)
             self.write(folder, "fermata", commands[target].read_bytes(), 0o755)

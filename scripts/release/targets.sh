@@ -52,8 +52,8 @@ built() { # target, file
     echo "$target_dir/$1/${profile/dev/debug}/$2"
 }
 
-# Prints a musl-gcc command that finds the kernel headers. They do not depend on the libc, but Debian installs them among glibc's
-# headers, which musl-gcc does not search. FOLDER receives links to them.
+# Prints a musl-gcc command that finds the kernel headers. The kernel headers do not depend on the libc, but Debian installs them
+# among glibc's headers, which musl-gcc does not search. FOLDER receives links to them.
 musl_compiler() { # FOLDER
     local kernel=$1/kernel-headers
     mkdir -p "$kernel"

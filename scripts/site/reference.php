@@ -152,7 +152,7 @@ final class Page
                 $heading = ($this->file($match[1]) ?? '') . '#' . strtolower($match[2]);
                 return isset($this->methods[$heading]) ? "[$match[0]]($heading)" : $match[0];
             },
-            // Otherwise Markdown would treat text such as <name> as an HTML tag.
+            // Escape `<`, because Markdown would otherwise treat text such as <name> as an HTML tag.
             str_replace('<', '&lt;', $text),
         );
     }

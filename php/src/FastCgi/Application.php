@@ -24,7 +24,7 @@ use function Fermata\async;
  */
 final class Application
 {
-    /** Maximum number of bytes of a request's standard error output that are logged; the rest is dropped. */
+    /** Maximum number of bytes of a request's standard error output that are logged. The rest is dropped. */
     public const STDERR_BYTES_MAX = Internal\Exchange::STDERR_BYTES_MAX;
 
     /** Maximum size of a response's header section, in bytes. */
@@ -149,8 +149,8 @@ final class Application
         stream_set_chunk_size($stream, self::PIECE_BYTES);
         Runtime::keepOnCancel($stream);
         self::write($stream, Internal\Exchange::begin($variables) . ($body === null ? Internal\Exchange::stdin('') : ''));
-        // Write and read concurrently: the application may respond before it has read the body, and blocks while its
-        // output is not read.
+        // Write and read concurrently. The application may respond before it has read the body, and it blocks while nobody reads
+        // its output.
         $writing = $body === null ? null : async(static function () use ($stream, $body): void {
             while (!feof($body)) {
                 $piece = (string) fread($body, self::PIECE_BYTES);

@@ -68,7 +68,7 @@ final class Hub
             $isInside = $depth > 0;
             $depth = max(0, $depth + match (end($words)) { '{' => 1, '}' => -1, default => 0 });
             $name = array_shift($words);
-            // Ignore the contents of blocks: no directive with a block has an effect here.
+            // Ignore the contents of blocks, because no directive with a block has an effect here.
             if ($name === null || $isInside || $name === '}' || in_array($name, self::IDLE, true)) {
                 continue;
             }

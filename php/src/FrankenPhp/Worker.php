@@ -26,11 +26,11 @@ final class Worker
 
     private \Fiber $script;
     private readonly string $file;
-    /** True while a request is being handled and has no response yet. */
+    /** True while a request is being handled and the handler has made no response yet. */
     private bool $isAsked = false;
     /** True if the worker stops: the script's loop is to end. */
     private bool $hasEnded = false;
-    /** Exception of the handler, until the response for it is made. */
+    /** Exception that the handler threw. It is kept until the response for it is made. */
     private ?\Throwable $thrown = null;
     /** True while the script's handler runs. */
     private bool $isHandling = false;
@@ -80,7 +80,7 @@ final class Worker
         self::$current = $this;
         Runtime::setSapiName('frankenphp');
         require_once __DIR__ . '/functions.php';
-        // Load it now: the script may later set open_basedir or an autoloader that prevents loading.
+        // Load the class now, because the script may later set open_basedir or an autoloader that prevents loading.
         class_exists(Headers::class);
         $_SERVER['FRANKENPHP_WORKER'] = '1';
         // dump() and dd() write HTML, because their output goes to the client.
@@ -103,7 +103,8 @@ final class Worker
         (new FrontController($this->handle(...), $this->public ?? dirname($this->file), requestsMax: $this->requestsMax))->register($server);
         $main = getmypid();
         register_shutdown_function(function () use ($main): void {
-            // A worker is stopping: frankenphp_handle_request() returns false so that the script's loop ends. Not in the master.
+            // The worker is stopping. Let frankenphp_handle_request() return false, so that the script's loop ends. Do not do this
+            // in the master.
             if (getmypid() !== $main && !$this->script->isTerminated() && !$this->script->isRunning()) {
                 $this->script->resume(self::STOP);
             }
@@ -119,14 +120,14 @@ final class Worker
         $this->script->start($this->file);
     }
 
-    /** Starts the ended script again for requests that the worker accepted before the master replaces it. */
+    /** Starts the ended script again, for requests that the worker accepts before the master replaces it. */
     private function beginAgain(): void
     {
         if (!$this->canBeginAgain) {
             return;
         }
         $this->hasEnded = $this->isHandling = false;
-        // The script starts without a request, and its output and headers are discarded.
+        // Start the script without a request, and discard its output and headers.
         $ofRequest = [$_GET, $_POST, $_COOKIE, $_FILES, $_REQUEST, $_SERVER];
         [$_GET, $_POST, $_COOKIE, $_FILES, $_REQUEST, $_SERVER] = [[], [], [], [], [], $this->serverAtStart];
         ob_start();
@@ -218,7 +219,7 @@ final class Worker
             $this->beginAgain();
         }
         if ($this->script->isTerminated()) {
-            // No other worker could take over the request: see Runtime::replaceWorker().
+            // No other worker can take over the request. See Runtime::replaceWorker().
             return new Response(503, "The worker is being replaced.\n", ['Retry-After' => '1']);
         }
         $this->request = $request;
@@ -239,7 +240,7 @@ final class Worker
         return Response::relayed(0, '', []);
     }
 
-    /** After the response was sent: resumes the script until it waits for the next request. */
+    /** Called after the response was sent. Resumes the script until it waits for the next request. */
     private function goOn(): void
     {
         $this->request = null;
@@ -250,7 +251,7 @@ final class Worker
                 }
             }
         } finally {
-            // The script ended: by its request limit, exit() or an uncaught exception. The master replaces the worker.
+            // The script has ended because of its request limit, exit() or an uncaught exception. The master replaces the worker.
             if ($this->script->isTerminated() && !$this->canBeginAgain) {
                 Runtime::replaceWorker();
             } elseif ($this->script->isTerminated() || $this->hasEnded) {
@@ -298,7 +299,7 @@ final class Worker
         return true;
     }
 
-    /** Implements frankenphp_finish_request(): sends the response, then the handler continues. */
+    /** Implements frankenphp_finish_request(): sends the response, after which the handler continues. */
     public static function finishRequest(): bool
     {
         if (self::$current === null || !self::$current->isAsked || \Fiber::getCurrent() !== self::$current->script) {

@@ -109,10 +109,11 @@ final readonly class Address
         };
     }
 
-    /** Returns true if this edge signed the `Grip-Sig` token; null: the address has no key to verify it. */
+    /** Returns true if this edge signed the `Grip-Sig` token. Returns null if the address has no key to verify it. */
     public function hasSigned(?string $token): ?bool
     {
-        // Both sides share a secret. A private key only signs requests to the edge; the edge signs with a different key.
+        // A secret is the same on both sides. A private key only signs requests to the edge, and the edge signs with a different
+        // key.
         $key = $this->verifyKey ?? ($this->key !== null && Signature::isSecret($this->key) ? $this->key : null);
         return $key === null ? null : Signature::isValid($token, $key, $this->verifyIssuer);
     }

@@ -36,7 +36,7 @@ final readonly class Item
         }
     }
 
-    /** Returns an item for browsers: streams receive an SSE event, other transports its data. */
+    /** Returns an item for browsers. Streams receive an SSE event, and other transports receive the data of that event. */
     public static function event(string $data, ?string $name = null, ?string $id = null, ?string $previousId = null): self
     {
         if ($name !== null && strpbrk($name, "\r\n\0") !== false) {
@@ -104,7 +104,10 @@ final readonly class Item
         return $item;
     }
 
-    /** Returns the item as an event for a Fermata server, which encodes it itself; null: event() did not create the item. */
+    /**
+     * Returns the item as an event for a Fermata server, which encodes the event itself. Returns null if event() did not create the
+     * item.
+     */
     public function toEvent(): ?\Fermata\Event
     {
         return $this->eventData === null ? null : new \Fermata\Event($this->eventData, $this->eventName);

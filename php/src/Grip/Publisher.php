@@ -72,7 +72,8 @@ final class Publisher
     }
 
     /**
-     * Returns true if a request came through one of the edges: the key of an address verifies its `Grip-Sig`.
+     * Returns true if a request came through one of the edges, which means that the key of an address verifies the request's
+     * `Grip-Sig`.
      *
      * @param string|null $token the value of the header, such as `$_SERVER['HTTP_GRIP_SIG'] ?? null`
      */

@@ -72,7 +72,7 @@ final class Signature
             return false;
         }
         [$header, $claims] = array_map(self::decode(...), $parts);
-        // The key determines the algorithm. Reject a token that names another one.
+        // The key determines the algorithm. Reject a token that names another algorithm.
         if (($header['alg'] ?? null) !== self::algorithm($key)) {
             return false;
         }
@@ -129,7 +129,7 @@ final class Signature
     /** Converts a DER signature to the format of tokens: two integers of fixed length. */
     private static function fromDer(string $der): string
     {
-        // SEQUENCE, its length, two INTEGERs. With P-256 every length is below 128 and fits into one byte.
+        // The DER form is a SEQUENCE, its length, and two INTEGERs. With P-256 every length is below 128, so it fits into one byte.
         $first = ord($der[3]);
         $numbers = [substr($der, 4, $first), substr($der, 6 + $first, ord($der[5 + $first]))];
         return implode('', array_map(

@@ -33,15 +33,15 @@ final class FrontController
 
     private int $handled = 0;
 
-    /** Calls the handler with `$next`; one closure serves all requests. */
+    /** Closure that calls the handler with `$next`. One closure serves all requests. */
     private readonly \Closure $shielded;
     private ?Request $next = null;
 
-    /** Memory use in bytes above which the worker is replaced; -1 until the first request was handled. */
+    /** Memory use in bytes above which the worker is replaced. -1 until the first request was handled. */
     private int $bytesMax = -1;
     private bool $hasBegun = false;
 
-    /** Number of further requests whose response is sent before the work that follows it; reset when that work takes long. */
+    /** Number of further requests whose response is sent before the work that follows it. It is reset when that work takes long. */
     private static int $cautious = self::CAUTIOUS_REQUESTS;
 
     /** Request in the superglobals. */
@@ -74,7 +74,7 @@ final class FrontController
         $this->linked = array_values(array_filter(array_map(realpath(...), $linked), is_string(...)));
         $this->server = self::serverVariables($this->public);
         $this->shielded = function (): Response|Hold {
-            // Read it before the handler can wait, because another handler then sets it.
+            // Read the request before the handler can wait, because another handler then sets the property.
             $request = $this->next;
             $this->next = null;
             return ($this->handle)($request);
@@ -114,7 +114,7 @@ final class FrontController
             self::$shown = $request;
         }
         if (($this->requestsMax > 0 && ++$this->handled === $this->requestsMax) || (memory_get_usage(true) > $this->bytesMax && $this->hasOutgrown())) {
-            // The worker finishes its requests and exits; the master replaces it.
+            // The worker finishes its requests and exits. The master then replaces it.
             posix_kill(getmypid(), SIGTERM);
         }
         if (!$this->globals) {
@@ -128,14 +128,18 @@ final class FrontController
         }
     }
 
-    /** Handles a request without superglobals: handlers may run concurrently, and a separate buffer captures each one's output. */
+    /**
+     * Handles a request without superglobals. Handlers may then run concurrently, and a separate buffer captures the output of each
+     * handler.
+     */
     private function handleBesideOthers(Request $request): Response|Hold
     {
         $turn = new Turn();
         ob_start();
         $level = ob_get_level();
         try {
-            // Set it directly before the call: the statements above may wait, and another handler would overwrite it.
+            // Set the property directly before the call. The statements above may wait, and another handler could then overwrite
+            // it.
             $this->next = $request;
             return shield($this->shielded);
         } finally {
@@ -245,7 +249,7 @@ final class FrontController
 
     /**
      * Reports that the application has no work after its response. If the bridge's own work was short in recent requests, the
-     * response is sent after that work, in one write with those of other requests.
+     * response is sent after that work, in one write with the responses to other requests.
      */
     public static function nothingFollows(): void
     {
@@ -254,7 +258,7 @@ final class FrontController
         }
     }
 
-    /** Returns a file of the public folder or of a linked folder; null if there is no such file. */
+    /** Returns a file of the public folder or of a linked folder. Returns null if there is no such file. */
     private function file(Request $request): ?Response
     {
         $method = $request->method();
@@ -270,7 +274,7 @@ final class FrontController
         if (str_contains($path, '/.') || !is_file($this->public . $path)) {
             return null;
         }
-        // Resolve links here: the server follows no link that is absolute or leaves its root.
+        // Resolve links here, because the server follows no link that is absolute or leaves its root.
         $real = (string) realpath($this->public . $path);
         foreach ([$this->public, ...$this->linked] as $root) {
             if (str_starts_with($real, "$root/")) {
@@ -286,7 +290,7 @@ final class FrontController
         // Keep the variables of the environment and of .env files, not those of the command line.
         $own = ['argv', 'argc', 'PHP_SELF', 'PATH_TRANSLATED', 'SCRIPT_NAME', 'SCRIPT_FILENAME', 'DOCUMENT_ROOT', 'DOCUMENT_URI'];
         $public ??= getcwd() ?: '/';
-        // Reserve these keys: setting them in each request's copy then does not enlarge the array.
+        // Reserve these keys, so that setting them in each request's copy does not enlarge the array.
         $later = ['GATEWAY_INTERFACE', 'SERVER_SOFTWARE', 'REQUEST_METHOD', 'REQUEST_URI', 'QUERY_STRING', 'REMOTE_ADDR', 'REMOTE_PORT',
             'SERVER_ADDR', 'SERVER_PORT', 'SERVER_PROTOCOL', 'SERVER_NAME', 'REQUEST_SCHEME', 'REQUEST_TIME', 'REQUEST_TIME_FLOAT'];
         return [

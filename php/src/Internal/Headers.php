@@ -14,7 +14,7 @@ use Fermata\Exception\MisuseError;
  */
 final class Headers
 {
-    /** Headers that frame the message; only the server sends them. */
+    /** Headers that frame the message. Only the server sends them. */
     private const FRAMING = ['connection' => 1, 'content-length' => 1, 'keep-alive' => 1, 'proxy-connection' => 1, 'te' => 1,
         'trailer' => 1, 'transfer-encoding' => 1, 'upgrade' => 1];
 
@@ -48,7 +48,7 @@ final class Headers
     }
 
     /**
-     * Sets headers of a response, each with all its values. Cookies are added; other headers replace existing ones.
+     * Sets headers of a response, each with all its values. Cookies are added. Other headers replace existing ones.
      *
      * @template T of Response|Hold
      * @param T $answer

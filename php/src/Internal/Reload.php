@@ -31,7 +31,7 @@ final class Reload
         private readonly array $environment,
     ) {}
 
-    /** Writes the file. Call it in the future master, before the server runs. Null: a reload is not possible here. */
+    /** Writes the file. Call it in the future master, before the server runs. Returns null if a reload is not possible here. */
     public static function prepare(string $file): ?self
     {
         $pid = (int) getmypid();
@@ -87,7 +87,7 @@ final class Reload
         return posix_kill($pid, SIGUSR2) ? $pid : null;
     }
 
-    /** Returns the start time of a process in clock ticks since boot; null: no such process. */
+    /** Returns the start time of a process in clock ticks since boot. Returns null if there is no such process. */
     private static function began(int $pid): ?string
     {
         $stat = @file_get_contents("/proc/$pid/stat");

@@ -41,7 +41,7 @@ final class Routes
      */
     public static function of(array $methods, string $path, string $handler): array
     {
-        // Like the server's list, omit HEAD where there is GET.
+        // Omit HEAD where there is GET, as in the server's list.
         $methods = in_array('GET', $methods, true) ? array_diff($methods, ['HEAD']) : $methods;
         return array_map(
             static fn(string $method): array => ['kind' => 'application', 'method' => $method, 'path' => $path, 'handler' => $handler],

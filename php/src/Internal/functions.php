@@ -2,7 +2,7 @@
 
 declare(strict_types=1);
 
-// Applications that run under FrankenPHP check for this function.
+// Define this function, because applications that run under FrankenPHP check for it.
 
 if (!function_exists('headers_send')) {
     function headers_send(int $status = 200): int

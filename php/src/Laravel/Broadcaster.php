@@ -39,7 +39,7 @@ final class Broadcaster extends Base
     }
 
     /**
-     * Returns the Pusher application that a connection's configuration declares; null if it has no key.
+     * Returns the Pusher application that a connection's configuration declares. Returns null if the configuration has no key.
      *
      * @param array<string, mixed> $config configuration of the connection; its `options` are named arguments of Pusher
      */
@@ -116,7 +116,10 @@ final class Broadcaster extends Base
         return ['auth' => $this->key . ':' . hash_hmac('sha256', $text, (string) $this->secret)];
     }
 
-    /** Validates the format: a socket id with other characters could forge other parts of the signed text. */
+    /**
+     * Returns true if the value has the format of a socket id. With other characters, it could forge other parts of the signed
+     * text.
+     */
     private static function isSocketId(mixed $id): bool
     {
         return is_string($id) && preg_match('/^[0-9]{1,40}\.[0-9]{1,40}$/D', $id) === 1;

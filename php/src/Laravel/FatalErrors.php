@@ -38,7 +38,7 @@ final class FatalErrors
         $set($this->handler);
     }
 
-    /** Returns PHP's current handler of uncaught exceptions; null if it is not Laravel's. */
+    /** Returns PHP's current handler of uncaught exceptions. Returns null if it is not Laravel's. */
     private static function current(): ?HandleExceptions
     {
         $callable = set_exception_handler(null);

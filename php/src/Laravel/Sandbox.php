@@ -42,10 +42,10 @@ final class Sandbox
 
     private ?Kernel $kernel = null;
 
-    /** Work after the response; null: not determined yet. */
+    /** Work after the response. Null if it is not determined yet. */
     private ?Termination $termination = null;
 
-    /** Request of the base application before this request; restored at the end. */
+    /** Request of the base application before this request. It is restored at the end. */
     private ?Request $idle = null;
 
     /** Carbon's service providers by application. @var \WeakMap<Application, list<object>>|null */
@@ -54,7 +54,11 @@ final class Sandbox
     /** True for rebinding callbacks that set the URL generator's request. @var \WeakMap<\Closure, bool>|null */
     private static ?\WeakMap $ofAddresses = null;
 
-    /** Name of the method that sets a service's container, by class; '' if the class has none. @var array<class-string, string> */
+    /**
+     * Name of the method that sets a service's container, by class. The name is '' if the class has no such method.
+     *
+     * @var array<class-string, string>
+     */
     private static array $setters = [];
 
     private ?Request $request = null;
@@ -193,12 +197,12 @@ final class Sandbox
     {
         $this->idle = self::instances($this->base)['request'] ?? null;
         self::put($this->base, 'request', $request);
-        // Clone the URL generator, so that changes such as forceRootUrl() are released with the copy.
+        // Clone the URL generator, so that changes to it, such as forceRootUrl(), are released with the copy.
         $copy = $this->copy;
         $url = clone ($this->made['url'] ?? $copy->make('url'));
         $url->setSessionResolver(static fn() => $copy->bound('session') ? $copy->make('session') : null);
         $this->set('url', $url);
-        // These services refer to the original URL generator; resolve them again.
+        // These services refer to the original URL generator, so resolve them again.
         $copy->forgetInstance('redirect');
         $copy->forgetInstance(ResponseFactory::class);
     }
@@ -271,7 +275,9 @@ final class Sandbox
         return $instances($container);
     }
 
-    /** Faster Container::instance(): the original resolves the service again before it calls the rebinding callbacks. */
+    /**
+     * A faster version of Container::instance(). The original resolves the service again before it calls the rebinding callbacks.
+     */
     private static function put(Container $container, string $service, object $instance): void
     {
         static $put = null;
@@ -317,7 +323,7 @@ final class Sandbox
         }
         if (isset($made['view'])) {
             $made['view']->flushState();
-            // Drop the previous session's errors; the middleware shares the current ones.
+            // Drop the errors of the previous session. The middleware shares the errors of the current session.
             $made['view']->share('errors', new ViewErrorBag());
         }
         if (isset($made['translator'])) {

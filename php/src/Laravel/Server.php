@@ -47,11 +47,11 @@ final class Server
         private readonly ?int $uploadBytes = null,
     ) {
         Extension::require();
-        // Not "cli": Laravel and other libraries would assume a console.
+        // Do not use "cli", because Laravel and other libraries would assume a console.
         Runtime::setSapiName('frankenphp');
         $_ENV['APP_RUNNING_IN_CONSOLE'] = $_SERVER['APP_RUNNING_IN_CONSOLE'] = 'false';
         HttpFoundation::dumpToPages();
-        // Selects HTML for Laravel's own dump handler too, which would otherwise write for a terminal.
+        // Also selects HTML for Laravel's own dump handler, which would otherwise write for a terminal.
         $_SERVER['VAR_DUMPER_FORMAT'] ??= 'html';
         $this->octane = class_exists(\Laravel\Octane\Worker::class) ? new Octane\Worker($basePath) : null;
         $this->application = $this->octane?->application() ?? $this->boot();
@@ -130,12 +130,12 @@ final class Server
         FatalErrors::adopt($application);
         $kernel = $application->make(Kernel::class);
         $bootstrappers = (fn(): array => $this->bootstrappers())->call($kernel);
-        // Bind a request first, because providers may resolve it.
+        // Bind a request first, because providers may resolve the request.
         $at = array_search(RegisterProviders::class, $bootstrappers, true);
         array_splice($bootstrappers, $at === false ? count($bootstrappers) : $at, 0, [SetRequestForConsole::class]);
         $application->bootstrapWith($bootstrappers);
         $application->loadDeferredProviders();
-        // Resolve both now: cloning them for each request costs less than building them.
+        // Resolve both services now, because cloning them for each request costs less than building them.
         foreach (['url', 'view'] as $service) {
             if ($application->bound($service)) {
                 $application->make($service);
@@ -144,7 +144,7 @@ final class Server
         return $application;
     }
 
-    /** Closes connections opened during boot; workers must not share them. */
+    /** Closes connections that were opened during boot, because workers must not share them. */
     private function disconnect(): void
     {
         if ($this->application->resolved('db')) {
@@ -185,7 +185,7 @@ final class Server
         return $answer;
     }
 
-    /** Faster LaravelRequest::capture(): the original builds a Symfony request and converts it in two steps. */
+    /** A faster version of LaravelRequest::capture(). The original builds a Symfony request and converts it in two steps. */
     private static function capture(): LaravelRequest
     {
         static $isQueryInput = null;

@@ -29,7 +29,7 @@ final class StartCommand extends Command
         try {
             return $this->start();
         } catch (ConfigurationException | \InvalidArgumentException $error) {
-            // Print the message only; Laravel would add a stack trace.
+            // Print only the message, because Laravel would add a stack trace.
             $this->error($error->getMessage());
             return 1;
         }

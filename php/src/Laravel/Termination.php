@@ -12,21 +12,22 @@ use Illuminate\Routing\{Route, Router};
 use Symfony\Component\HttpFoundation\Response;
 
 /**
- * Faster Kernel::terminate() of Laravel 8 to 10. The original resolves the route's middleware again and builds each object, only
- * to find that few have a method terminate(). This class builds only those that may have the method.
+ * A faster version of Kernel::terminate() of Laravel 8 to 10. The original resolves the route's middleware again and builds each
+ * object, although few of these have a method terminate(). This class builds only those objects that may have the method.
  *
  * @internal
  */
 final class Termination
 {
-    /** Maximum number of cached routes; the cache is then cleared. */
+    /** Maximum number of cached routes. When it is reached, the cache is cleared. */
     private const ROUTES_MAX = 1000;
 
     /** True for kernel classes that do not override Laravel's termination. @var array<class-string, bool> */
     private static array $isLaravels = [];
 
     /**
-     * Middleware classes in order, each with true if it may have terminate(), by the route's middleware names.
+     * Middleware classes in order, each with true if the class may have the method terminate(). The key is made from the route's
+     * middleware names.
      *
      * @var array<string, list<array{string, bool}>>
      */
@@ -125,7 +126,7 @@ final class Termination
         foreach ($middleware as $name) {
             if (is_string($name)) {
                 $class = explode(':', $name, 2)[0];
-                // A name that is no class may be a container binding, so let the application resolve it.
+                // A name that is not a class may be a container binding, so let the application resolve it.
                 $found[] = [$class, !class_exists($class) || method_exists($class, 'terminate')];
             }
         }
@@ -133,8 +134,8 @@ final class Termination
     }
 
     /**
-     * Returns the classes with the method, and those that the container builds from a binding: only their instance shows whether
-     * it has the method.
+     * Returns the classes with the method, and those that the container builds from a binding. For the latter, only the instance
+     * shows whether it has the method.
      *
      * @param list<array{string, bool}> $middleware
      * @return list<string>

@@ -23,7 +23,7 @@ final readonly class Factories
      */
     public static function find(): self
     {
-        // One class that implements all three factories, or one class each.
+        // Either one class that implements all three factories, or one class for each.
         $known = [
             [\Nyholm\Psr7\Factory\Psr17Factory::class],
             [\GuzzleHttp\Psr7\HttpFactory::class],

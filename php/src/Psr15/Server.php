@@ -28,7 +28,7 @@ final class Server
     private readonly Internal\Requests $requests;
     private readonly FrontController $front;
 
-    /** Reads the content of a nyholm/psr7 stream; null: this version has other properties. */
+    /** Function that reads the content of a nyholm/psr7 stream. Null if this version has other properties. */
     private readonly ?\Closure $contentOf;
 
     /**
@@ -129,7 +129,7 @@ final class Server
         }
         $headers = self::headers($response);
         if ($size === null) {
-            // Reading the body runs code of the application, so read it while its handler counts as running.
+            // Reading the body runs code of the application, so read the body while its handler counts as running.
             $printed = FrontController::printed();
             return Response::output(static function () use ($body, $printed): void {
                 echo $printed;
@@ -141,7 +141,7 @@ final class Server
         }
         $path = $status === 200 && in_array($request->method(), ['GET', 'HEAD'], true) ? self::path($body, $size, $headers) : null;
         if ($path !== null) {
-            // Keep the stream until the end of the request: closing it may delete the file.
+            // Keep the stream until the end of the request, because closing it may delete the file.
             $request->withAttribute(self::class, $body);
             return Headers::onto(Response::file($path), $headers);
         }
@@ -201,8 +201,8 @@ final class Server
     }
 
     /**
-     * Returns the path of a plain file that Response::file() can send; null for part of a file, or if the application set headers
-     * that Response::file() would set.
+     * Returns the path of a plain file that Response::file() can send. Returns null for a part of a file, or if the application has
+     * set headers that Response::file() would set.
      *
      * @param array<string, list<string>> $headers
      */

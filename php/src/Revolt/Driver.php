@@ -61,7 +61,7 @@ final class Driver extends AbstractDriver
 
     /** Number of suspended handlers. */
     private int $suspended = 0;
-    /** Callback id of the timer that keeps the loop running; null: not created yet. */
+    /** Callback id of the timer that keeps the loop running. Null if the timer is not created yet. */
     private ?string $keepAlive = null;
 
     public static function isSupported(): bool
@@ -153,7 +153,7 @@ final class Driver extends AbstractDriver
     #[\Override]
     public function disable(string $callbackId): string
     {
-        // Wake the loop: it ends if no callback is left.
+        // Wake the loop, because it ends if no callback is left.
         return $this->told(parent::disable($callbackId));
     }
 
@@ -194,7 +194,7 @@ final class Driver extends AbstractDriver
             try {
                 $this->activateOne($callback);
             } catch (\Throwable $unfit) {
-                // Cancel the callback: Revolt would retry the activation forever and never activate the others.
+                // Cancel the callback. Otherwise Revolt would retry the activation forever and never activate the others.
                 if ($callback instanceof StreamCallback) {
                     $this->deactivate($callback);
                 }
@@ -215,7 +215,7 @@ final class Driver extends AbstractDriver
             if (\is_resource($callback->stream)) {
                 $this->watch($callback->stream);
             } else {
-                // The stream was closed; unwatch it for all its callbacks.
+                // The stream was closed, so stop watching it for all its callbacks.
                 $this->poll->watch($callback->stream, false, false);
             }
         } elseif ($callback instanceof SignalCallback) {
@@ -275,7 +275,7 @@ final class Driver extends AbstractDriver
         }
     }
 
-    /** Returns the seconds until the next timer; null: no timer. */
+    /** Returns the seconds until the next timer. Returns null if there is no timer. */
     private function untilTimer(): ?float
     {
         $due = $this->timers->peek();
@@ -322,7 +322,7 @@ final class Driver extends AbstractDriver
 
     private function begin(): void
     {
-        // Shield the loop: it serves all handlers and must survive the disconnect of this handler's client.
+        // Shield the loop, because it serves all handlers and must continue when this handler's client disconnects.
         $this->task ??= async(fn () => shield($this->serve(...)));
     }
 

@@ -16,7 +16,7 @@ use Symfony\Component\HttpKernel\DataCollector\DumpDataCollector;
  */
 final class KeptDumps
 {
-    /** True if the kernel returned or threw; the destructor then prints nothing. False after exit(). */
+    /** True if the kernel has returned or thrown. The destructor then prints nothing. False after exit(). */
     public bool $hasReturned = false;
 
     public function __construct(private readonly ContainerInterface $container) {}
@@ -28,7 +28,7 @@ final class KeptDumps
             return;
         }
         if (!$this->container->hasParameter('kernel.runtime_mode.web') && !headers_sent()) {
-            // The collector selects its format by PHP's SAPI and writes plain text.
+            // Send plain text, because the collector selects its format by PHP's SAPI and writes plain text.
             header('Content-Type: text/plain; charset=UTF-8');
         }
         $collector->__destruct();

@@ -9,7 +9,7 @@ use Symfony\Component\HttpFoundation\Request as SymfonyRequest;
 use Symfony\Component\HttpKernel\Controller\{ArgumentValueResolverInterface, ValueResolverInterface};
 use Symfony\Component\HttpKernel\ControllerMetadata\ArgumentMetadata;
 
-// Symfony 6.2 added a simpler interface; Symfony 7 removed the old one.
+// Symfony 6.2 added a simpler interface, and Symfony 7 removed the old one.
 if (interface_exists(ValueResolverInterface::class)) {
     /** Injects Fermata\Request into controllers. */
     final class RequestResolver implements ValueResolverInterface

@@ -27,10 +27,10 @@ final class Runner implements RunnerInterface
 {
     private HttpKernelInterface $kernel;
 
-    /** Container for which prepare() ran; null: none yet. */
+    /** Container for which prepare() ran. Null if it has not run yet. */
     private ?ContainerInterface $container = null;
 
-    /** Dispatcher of the kernel's terminate event; null: terminate() may do more than dispatch it. */
+    /** Dispatcher of the kernel's terminate event. Null if terminate() may do more than dispatch that event. */
     private ?EventDispatcherInterface $terminating = null;
 
     /** Symfony's error handler; null: not installed. */
@@ -46,7 +46,7 @@ final class Runner implements RunnerInterface
     public function run(): int
     {
         Extension::require();
-        // Not "cli": libraries would write for a terminal instead of a page.
+        // Do not use "cli", because libraries would write for a terminal instead of a page.
         \Fermata\Runtime::setSapiName('frankenphp');
         $_SERVER['APP_RUNTIME_MODE'] ??= $_ENV['APP_RUNTIME_MODE'] ?? 'web=1&worker=1';
         HttpFoundation::dumpToPages();
@@ -57,7 +57,7 @@ final class Runner implements RunnerInterface
         try {
             $this->serve();
         } catch (ConfigurationException $error) {
-            // Print the message only; Symfony would add one stack trace, or two in development.
+            // Print only the message, because Symfony would add one stack trace, or two in development.
             file_put_contents('php://stderr', "fermata: {$error->getMessage()}\n");
             return 1;
         }
@@ -161,7 +161,7 @@ final class Runner implements RunnerInterface
                     return [$page, false];
                 }
             } catch (\Throwable $error) {
-                // Continue with the exception that a listener threw, or the same error.
+                // Continue with the exception that a listener threw, or with the same error.
             }
         }
         if (!class_exists(HtmlErrorRenderer::class)) {
@@ -218,7 +218,7 @@ final class Runner implements RunnerInterface
         $this->writeKeptLogs();
         if ($response === null) {
             $this->rollBack();
-            // After exit() or an exception the kernel still counts the request as active and would never reset its services.
+            // After exit() or an exception, the kernel still counts the request as active and would never reset its services.
             if ($this->kernel instanceof KernelInterface) {
                 $this->kernel = clone $this->kernel;
             }
@@ -237,7 +237,10 @@ final class Runner implements RunnerInterface
         }
     }
 
-    /** Rolls back Doctrine transactions that the request left open. In the next request a commit would only end a nested level. */
+    /**
+     * Rolls back Doctrine transactions that the request left open. Otherwise a commit in the next request would only end a nested
+     * transaction.
+     */
     private function rollBack(): void
     {
         $services = $this->container?->hasParameter('doctrine.connections') ? $this->container->getParameter('doctrine.connections') : [];
@@ -247,7 +250,7 @@ final class Runner implements RunnerInterface
                 continue;
             }
             if (!$connection->isAutoCommit()) {
-                // With `auto_commit: false` a transaction is always open: ending one starts the next.
+                // With `auto_commit: false` a transaction is always open, because ending one starts the next.
                 $connection->close();
                 continue;
             }
@@ -279,7 +282,10 @@ final class Runner implements RunnerInterface
         }
     }
 
-    /** Returns Symfony's error handler. PHP only returns the current handler when another one is set, so set and restore it. */
+    /**
+     * Returns Symfony's error handler. PHP returns the current handler only when another handler is set. So this method sets
+     * another one and then restores the current one.
+     */
     private static function errorHandler(): ?ErrorHandler
     {
         $handler = set_error_handler(null);
@@ -287,7 +293,10 @@ final class Runner implements RunnerInterface
         return is_array($handler) && $handler[0] instanceof ErrorHandler ? $handler[0] : null;
     }
 
-    /** Returns the logger that buffers messages without a logger; null: none. Reads the property, as the public way is slow. */
+    /**
+     * Returns the logger that buffers messages when no other logger is set. Returns null if there is none. Reads the private
+     * property, because the public method is slow.
+     */
     private static function keptBy(ErrorHandler $errors): ?BufferingLogger
     {
         static $read = null;

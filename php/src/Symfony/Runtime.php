@@ -30,7 +30,7 @@ class Runtime extends SymfonyRuntime
             if (extension_loaded('fermata')) {
                 return new Runner($application, $this->serverOptions);
             }
-            // Without this message Symfony's runtime would only print one page.
+            // Print this message, because Symfony's runtime would otherwise only print one page.
             file_put_contents('php://stderr', 'fermata: nothing is served: ' . Extension::missing() . PHP_EOL);
         }
         return parent::getRunner($application);

@@ -14,7 +14,10 @@ final readonly class Answer
         public string $body,
     ) {}
 
-    /** Returns the first value of a header, whose name is case-insensitive; null: no such header. */
+    /**
+     * Returns the first value of a header, whose name is case-insensitive. Returns null if there is
+     * no such header.
+     */
     public function header(string $name): ?string
     {
         return $this->headers[strtolower($name)][0] ?? null;

@@ -85,14 +85,14 @@ final class Exchange
         return $event;
     }
 
-    /** Returns the Last-Event-ID that a reconnecting browser would send; null if the stream contained no id. */
+    /** Returns the Last-Event-ID that a reconnecting browser would send. Returns null if the stream contained no id. */
     public function lastEventId(): ?string
     {
         return $this->lastId;
     }
 
     /**
-     * Returns the next server-sent event; null if none arrives within the given time.
+     * Returns the next server-sent event. Returns null if no event arrives within the given time.
      *
      * @return array{id: ?string, event: string, data: string}|null
      */
@@ -105,7 +105,7 @@ final class Exchange
         return $event;
     }
 
-    /** Returns true if the response has not ended yet. Never blocks. */
+    /** Returns true if the response has not ended yet. This method never blocks. */
     public function isOpen(): bool
     {
         while ($this->hasMore(0.0)) {

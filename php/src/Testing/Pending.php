@@ -77,7 +77,7 @@ final class Pending
         return stream_select($read, $none, $none, 0) === 1;
     }
 
-    /** Waits for the response's header section; the rest is read from the returned exchange. */
+    /** Waits for the response's header section. Read the rest from the returned exchange. */
     public function open(): Exchange
     {
         if ($this->stream === null) {

@@ -42,7 +42,7 @@ trait StartsServers
     }
 
     /**
-     * Starts a server in the test's process, without a port; see TestApplication. Stops the test's previous one.
+     * Starts a server in the test's process, without a port. See TestApplication. Stops the previous server of the test.
      *
      * @param Server|\Closure(Server): mixed $server a server with routes that was not run, or a function that adds routes to one
      */

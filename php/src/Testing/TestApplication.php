@@ -188,7 +188,7 @@ final class TestApplication
         $this->engine->run();
     }
 
-    /** Returns the exception that a handler threw since the last request was sent; null: none. */
+    /** Returns the exception that a handler threw since the last request was sent. Returns null if there is none. */
     public function takeException(): ?\Throwable
     {
         return $this->engine->takeException();
@@ -227,7 +227,7 @@ final class TestApplication
                 $this->run();
                 $taken = (int) @fwrite($stream, substr($bytes, $sent, self::PIECE_BYTES));
                 if ($taken === 0) {
-                    // The server stopped reading: it has responded, or its handler reads the body later.
+                    // The server has stopped reading, because it has responded, or because its handler reads the body later.
                     return;
                 }
             }

@@ -24,7 +24,7 @@ final class TestServer
     /** Process id of a forked server; null: a script runs the server, or the fork was stopped. */
     private ?int $fork = null;
 
-    /** Id of the process that created this object. Copies in forks must not stop the server. */
+    /** Id of the process that created this object. Copies of the object in forks must not stop the server. */
     private readonly int $owner;
     private ?Publisher $publisher = null;
     private readonly string $folder;
@@ -142,7 +142,7 @@ final class TestServer
         for ($left = (int) round($seconds * 1000); $left > 0; $left -= $step) {
             $this->setClockForward(min($left, $step));
         }
-        // Run two more iterations, for the handlers that the last step resumed and those that they resumed.
+        // Run two more iterations. They are for the handlers that the last step resumed, and for those that these handlers resumed.
         $this->setClockForward(0);
         $this->setClockForward(0);
     }
@@ -266,7 +266,7 @@ final class TestServer
         if ($pid > 0) {
             return $pid;
         }
-        // Discard the copies of the test's output buffers; the test prints them itself.
+        // Discard the copies of the test's output buffers, because the test prints them itself.
         while (ob_get_level() > 0 && ob_end_clean()) {
         }
         try {
@@ -280,7 +280,7 @@ final class TestServer
         } catch (\Throwable $error) {
             file_put_contents("$this->folder/log", "$error\n", FILE_APPEND);
         }
-        // Kill this fork: the test's shutdown functions and destructors must run in the test's process only.
+        // Kill this fork, because the test's shutdown functions and destructors must run only in the test's process.
         posix_kill((int) getmypid(), SIGKILL);
         exit(1);
     }

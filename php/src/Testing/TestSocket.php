@@ -17,7 +17,7 @@ final class TestSocket
     private bool $hasEnded = false;
     private bool $isEstablished = false;
 
-    /** Subprotocol that the server selected; null: none. */
+    /** Subprotocol that the server selected. Null if it selected none. */
     public readonly ?string $protocol;
 
     /** @var resource|null */
@@ -77,7 +77,7 @@ final class TestSocket
         }
     }
 
-    /** Returns the next received text or binary message; null: none. */
+    /** Returns the next received text or binary message. Returns null if there is none. */
     public function receive(): ?string
     {
         for ($message = null; ($frame = $this->nextFrame()) !== null;) {
@@ -91,7 +91,7 @@ final class TestSocket
         return null;
     }
 
-    /** Returns the next received frame of any type except Close; null: none. */
+    /** Returns the next received frame of any type except Close. Returns null if there is none. */
     public function nextFrame(): ?Frame
     {
         $this->read();
@@ -124,7 +124,10 @@ final class TestSocket
         return $this->stream !== null && !$this->hasEnded && $this->close === null;
     }
 
-    /** Returns the server's close code: 1005 if it sent none, 1006 if the connection closed without a Close frame; null: open. */
+    /**
+     * Returns the server's close code. The code is 1005 if the server sent none, and 1006 if the connection was closed without a
+     * Close frame. Returns null while the connection is open.
+     */
     public function closeCode(): ?int
     {
         $this->read();

@@ -16,7 +16,7 @@ final class Exchange
     public const HEAD_BYTES_MAX = 65_536;
     public const STDERR_BYTES_MAX = 65_536;
 
-    /** Maximum content of a record; a multiple of eight, so no record needs padding. */
+    /** Maximum content of a record in bytes. It is a multiple of eight, so no record needs padding. */
     private const CONTENT_BYTES_MAX = 65_528;
     private const BEGIN = 1;
     private const END = 3;

@@ -13,7 +13,7 @@ use Fermata\Request;
  */
 final class Variables
 {
-    /** Variables that PHP-FPM derives itself. */
+    /** Variables that PHP-FPM sets itself. */
     private const OWN = ['REQUEST_TIME' => 1, 'REQUEST_TIME_FLOAT' => 1, 'PHP_SELF' => 1, 'PHP_AUTH_USER' => 1, 'PHP_AUTH_PW' => 1,
         'PHP_AUTH_DIGEST' => 1, 'argv' => 1, 'argc' => 1, 'HTTP_CONTENT_LENGTH' => 1, 'HTTP_CONTENT_TYPE' => 1];
 

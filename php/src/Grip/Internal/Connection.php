@@ -50,7 +50,7 @@ final class Connection
         }
     }
 
-    /** Reads exactly `$length` bytes, or without a length all bytes until the connection is closed. */
+    /** Reads exactly `$length` bytes. Without a length, reads all bytes until the connection is closed. */
     public function read(?int $length = null): string
     {
         $bytes = '';
@@ -67,7 +67,7 @@ final class Connection
         return $bytes;
     }
 
-    /** Waits for bytes and returns those available; an empty string at the end of the stream. */
+    /** Waits for bytes and returns the available ones. Returns an empty string at the end of the stream. */
     public function readSome(int $lengthMax = self::ANSWER_BYTES_MAX): string
     {
         do {

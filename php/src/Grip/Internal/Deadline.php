@@ -29,7 +29,7 @@ final readonly class Deadline
         return hrtime(true) >= $this->at;
     }
 
-    /** Sleeps for the given seconds, at most until the deadline. */
+    /** Sleeps for the given number of seconds, but at most until the deadline. */
     public function pause(float $seconds): void
     {
         usleep((int) (min($seconds, $this->left()) * 1e6));

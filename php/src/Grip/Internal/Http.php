@@ -47,13 +47,15 @@ final class Http
         if ($status < 200 || $status > 299) {
             $text = trim(substr(explode("\r\n\r\n", $answer, 2)[1] ?? '', 0, self::SHOWN_BYTES_MAX));
             $isNotTaken = in_array($status, self::NOT_TAKEN, true);
-            // Other 5xx statuses may come from a proxy: the edge may have accepted the item although its response was lost.
+            // Other 5xx statuses may come from a proxy. The edge may then have accepted the item, although its response was lost.
             $wasSent = !$isNotTaken && $status >= 500;
             throw new Failure("refuses with $status: $text", mayHelp: $isNotTaken || $wasSent, wasSent: $wasSent);
         }
     }
 
-    /** Reads up to the end of the response, not of the connection, which some servers close much later. */
+    /**
+     * Reads up to the end of the response. Does not read to the end of the connection, because some servers close it much later.
+     */
     private static function read(Connection $connection): string
     {
         $answer = '';

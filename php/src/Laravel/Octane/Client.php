@@ -35,7 +35,7 @@ final class Client implements StoppableClient
 
     public function respond(RequestContext $context, OctaneResponse $octaneResponse): void
     {
-        // Printed output precedes the body, as under PHP-FPM. HttpFoundation reads it from the buffer.
+        // Print the captured output before the body, as under PHP-FPM. HttpFoundation reads it from the buffer.
         echo $octaneResponse->outputBuffer;
         self::hand(HttpFoundation::answer($context->native, $octaneResponse->response));
     }
@@ -49,7 +49,7 @@ final class Client implements StoppableClient
         self::hand(new Response(500, $text, ['Content-Type' => 'text/plain; charset=UTF-8']));
     }
 
-    /** Replaces the worker after it finished its requests. */
+    /** Replaces the worker after it has finished its requests. */
     public function stop(): void
     {
         posix_kill(getmypid(), SIGTERM);

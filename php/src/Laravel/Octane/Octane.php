@@ -5,7 +5,7 @@ declare(strict_types=1);
 namespace Fermata\Laravel\Octane;
 
 /**
- * Octane with tables, which otherwise require Swoole.
+ * Octane with tables. Without this class, tables require Swoole.
  *
  * @internal
  */

@@ -30,7 +30,7 @@ final class ProcessTasks implements DispatchesTasks
             try {
                 return $this->jobs->run('task', self::portable($task));
             } catch (TimeoutException $error) {
-                // Only this task timed out; the others continue.
+                // Only this task timed out. The others continue.
                 report($error);
                 return TaskExceptionResult::from($error);
             }

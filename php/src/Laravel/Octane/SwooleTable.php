@@ -31,7 +31,7 @@ final class SwooleTable extends \Swoole\Table
 
     public function destroy(): bool
     {
-        // The table exists until the server stops, for all workers.
+        // The table exists for all workers until the server stops, so it cannot be destroyed.
         return false;
     }
 
@@ -92,7 +92,7 @@ final class SwooleTable extends \Swoole\Table
 
     public function stats(): array|false
     {
-        // Swoole's statistics describe its hash table and do not apply.
+        // Swoole's statistics describe Swoole's hash table, so they do not apply.
         return false;
     }
 

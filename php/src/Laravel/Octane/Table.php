@@ -62,7 +62,7 @@ class Table implements \Countable, \IteratorAggregate
         return true;
     }
 
-    /** Returns the row, or its column `$field`; false if there is no such row. */
+    /** Returns the row, or its column `$field`. Returns false if there is no such row. */
     public function get(string $key, ?string $field = null): array|int|float|string|false
     {
         return ($field === null ? $this->shared()->get($key) : $this->shared()->value($key, $field)) ?? false;

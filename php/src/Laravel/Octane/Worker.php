@@ -30,7 +30,7 @@ final class Worker
     /** PHP time limit of a request in seconds; 0: unlimited. */
     private readonly int $secondsMax;
 
-    /** Sandbox of the current request, closed after it. */
+    /** Sandbox of the current request. It is closed after the request. */
     private ?Sandbox $sandbox = null;
 
     public function __construct(string $basePath)
@@ -39,7 +39,7 @@ final class Worker
         $this->client = new Client();
         $this->worker = new OctaneWorker(new Factory($basePath), $this->client);
         $this->worker->boot();
-        // Registered after Octane's listeners, to reset the state that they leave behind.
+        // Register this listener after Octane's listeners, so that it resets the state that they leave behind.
         $this->application()->make('events')->listen(RequestReceived::class, function (RequestReceived $event): void {
             $this->sandbox = new Sandbox($event->app, $event->sandbox);
             $this->sandbox->prepare($event->request);

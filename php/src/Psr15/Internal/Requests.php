@@ -22,19 +22,22 @@ use Psr\Http\Message\{ServerRequestInterface, StreamInterface, UriInterface};
  */
 final class Requests
 {
-    /** Matches targets that every library keeps unchanged: a path and optional query. Two leading slashes would start a host. */
+    /**
+     * Matches targets that every library keeps unchanged, which are a path and an optional query. Two leading slashes would start a
+     * host.
+     */
     private const UNCHANGED = '~^/(?!/)(?:[A-Za-z0-9_.\~:@&=+$,;/-]++|%[0-9A-Fa-f]{2})*+(?:\?(?!\?)(?:[A-Za-z0-9_.\~:@&=+$,;/?-]++|%[0-9A-Fa-f]{2})*+)?$~D';
 
     /** Header names whose spelling is not one capital letter per word. */
     private const NAMES = ['dnt' => 'DNT', 'etag' => 'ETag', 'te' => 'TE', 'www-authenticate' => 'WWW-Authenticate',
         'content-md5' => 'Content-MD5', 'sec-ch-ua' => 'Sec-CH-UA', 'sec-gpc' => 'Sec-GPC'];
 
-    /** Cache: scheme and host of the last request, their URI, and the URI as a string. */
+    /** Cache of the last request: scheme and host, their URI, and the URI as a string. */
     private string $origin = '';
     private ?UriInterface $base = null;
     private string $baseText = '';
 
-    /** Creates a nyholm/psr7 request in one step; null: another library or version. */
+    /** Function that creates a nyholm/psr7 request in one step. Null if another library or version is installed. */
     private readonly ?\Closure $whole;
 
     /** @param bool $isLazy true if the handler accepts a request class that is not the library's */
@@ -50,12 +53,12 @@ final class Requests
      */
     public function of(Request $native, ?StreamInterface $body = null, ?array $parsed = null, array $files = []): ServerRequestInterface
     {
-        // Read $_SERVER now: on first use it may be another request's.
+        // Read $_SERVER now, because on first use it may contain another request.
         $server = $this->front->serverNow();
         // Without a host (HTTP/1.0) the library derives the Host header from the URI.
         $host = $server !== null ? $server['HTTP_HOST'] ?? '' : $native->host();
         if ($this->isLazy && $host !== '') {
-            // Parse a target that may be invalid now, to reject the request; parse any other target on first use.
+            // If the target may be invalid, parse it now to reject the request. Parse any other target on first use.
             $uri = self::isPlain($server['REQUEST_URI'] ?? $native->target()) && $this->base($native, $server) ? null : $this->libraryUri($native, $server);
             return new LazyRequest($this, $native, $server, $uri, $body, $parsed, $files);
         }
@@ -167,7 +170,10 @@ final class Requests
             : "{$native->scheme()}://" . ($native->host() ?: self::address($native));
     }
 
-    /** Returns the server's address as the host: HTTP/1.0 requests need none (RFC 9112, section 3.2), URIs of libraries do. */
+    /**
+     * Returns the server's address, which is used as the host. HTTP/1.0 requests need no host (RFC 9112, section 3.2), but URIs of
+     * libraries do.
+     */
     private static function address(Request $native): string
     {
         ['SERVER_ADDR' => $address, 'SERVER_PORT' => $port] = $native->serverParams() + ['SERVER_ADDR' => '', 'SERVER_PORT' => ''];
@@ -205,7 +211,7 @@ final class Requests
      */
     private function request(string $method, UriInterface $uri, array $headers, string $version, array $server): ServerRequestInterface
     {
-        // These constructors accept all headers; other libraries copy the request for each header.
+        // These constructors accept all headers at once. Other libraries copy the request for each header.
         $class = match ($this->factories->requests::class) {
             Psr17Factory::class => ServerRequest::class,
             \GuzzleHttp\Psr7\HttpFactory::class => \GuzzleHttp\Psr7\ServerRequest::class,
@@ -224,7 +230,10 @@ final class Requests
         return $request;
     }
 
-    /** Returns a function that sets the private properties of a nyholm/psr7 request; null if this version has other properties. */
+    /**
+     * Returns a function that sets the private properties of a nyholm/psr7 request. Returns null if this version has other
+     * properties.
+     */
     private static function ofNyholm(): ?\Closure
     {
         foreach (['method', 'uri', 'headers', 'headerNames', 'protocol', 'serverParams', 'queryParams', 'cookieParams', 'attributes'] as $name) {

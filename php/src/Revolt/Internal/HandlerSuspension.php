@@ -18,7 +18,10 @@ final class HandlerSuspension implements Suspension
     private readonly Queue $results;
     private bool $pending = false;
 
-    /** True after the wait ended early; the next resume() or throw() is then ignored, since its caller cannot detect that. */
+    /**
+     * True after the wait has ended early. The next resume() or throw() is then ignored, because its caller cannot know that the
+     * wait has ended.
+     */
     private bool $abandoned = false;
 
     /** @param \Closure(bool): void $hold called with true when the wait starts and with false when it ends */
