@@ -31,7 +31,7 @@ fn clients_receive_all_events_whenever_they_connect() {
                 if is_over.load(Ordering::Relaxed) {
                     break;
                 }
-                let response = connection.post("/publish/log", &number.to_string());
+                let response = connection.post("/publish/log", number.to_string());
                 assert_eq!(response.status(), 200);
                 thread::sleep(PAUSE);
             }

@@ -141,12 +141,12 @@ impl Address {
             .iter()
             .find(|scheme| text.starts_with(scheme.text))
             .ok_or(AddressError::Scheme)?;
-        let list = match scheme.is_sentinel {
-            true => Address::sentinels(&text[scheme.text.len()..], scheme)?,
-            false => text
-                .split(',')
+        let list = if scheme.is_sentinel {
+            Address::sentinels(&text[scheme.text.len()..], scheme)?
+        } else {
+            text.split(',')
                 .map(|text| Address::read(text.trim(), scheme))
-                .collect::<Result<Vec<_>, _>>()?,
+                .collect::<Result<Vec<_>, _>>()?
         };
         if list.len() > SERVERS_MAX {
             return Err(AddressError::TooMany);
@@ -312,9 +312,10 @@ fn decode(text: &str) -> Option<String> {
 /// Omits secrets.
 impl std::fmt::Display for Address {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self.host.contains(':') {
-            true => write!(out, "[{}]:{}", self.host, self.port),
-            false => write!(out, "{}:{}", self.host, self.port),
+        if self.host.contains(':') {
+            write!(out, "[{}]:{}", self.host, self.port)
+        } else {
+            write!(out, "{}:{}", self.host, self.port)
         }
     }
 }

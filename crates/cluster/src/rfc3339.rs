@@ -23,9 +23,10 @@ pub(crate) fn unix_ns(text: &str) -> Option<u64> {
         }
     }
     // Number of days since 1970. Years begin in March, so that the leap day is the last day of a year.
-    let (years, months) = match month > 2 {
-        true => (year, month - 3),
-        false => (year - 1, month + 9),
+    let (years, months) = if month > 2 {
+        (year, month - 3)
+    } else {
+        (year - 1, month + 9)
     };
     let days = 365 * years + years / 4 - years / 100 + years / 400 + (153 * months + 2) / 5 + day
         - 1

@@ -64,9 +64,10 @@ pub enum WireError {
 pub fn parse(input: &[u8]) -> Result<Option<(Operation<'_>, usize)>, WireError> {
     let looked_at = &input[..input.len().min(LINE_BYTES_MAX)];
     let Some((line, taken)) = line(looked_at) else {
-        return match looked_at.len() < LINE_BYTES_MAX {
-            true => Ok(None),
-            false => Err(WireError::LineTooLong),
+        return if looked_at.len() < LINE_BYTES_MAX {
+            Ok(None)
+        } else {
+            Err(WireError::LineTooLong)
         };
     };
     let verb_len = line

@@ -120,9 +120,10 @@ impl Talk {
     fn describe(&mut self, last: u64, active: [u64; 2]) {
         let to = self.asked("STREAM.INFO.").expect("it asks for the stream");
         let [first, second] = active;
-        let time = match self.has_times {
-            true => format!(",\"last_ts\":\"1970-01-01T00:00:{last}.5Z\""),
-            false => String::new(),
+        let time = if self.has_times {
+            format!(",\"last_ts\":\"1970-01-01T00:00:{last}.5Z\"")
+        } else {
+            String::new()
         };
         let text = format!(
             "{{\"created\":\"2026-11-22T14:00:00Z\",\"config\":{{\"allow_direct\":{}}},\"state\":{{\"first_seq\":1,\"last_seq\":{last}{time}}},\
@@ -642,9 +643,10 @@ fn rejects_a_position_assigned_twice() {
             talk.now_ms,
         );
         talk.take();
-        let text = match is_duplicate {
-            true => "{\"stream\":\"S\", \"seq\":2,\"duplicate\":true}",
-            false => "{\"stream\":\"S\", \"seq\":2}",
+        let text = if is_duplicate {
+            "{\"stream\":\"S\", \"seq\":2,\"duplicate\":true}"
+        } else {
+            "{\"stream\":\"S\", \"seq\":2}"
         };
         talk.hear(&format!(
             "MSG _INBOX.a.r.p.2 1 {}\r\n{text}\r\n",

@@ -79,9 +79,10 @@ impl Run {
                 Event::Connect(server) => {
                     let host = server.host.clone();
                     self.connects.push(host.clone());
-                    match self.servers.get(&host[..]).is_some_and(|it| !it.is_gone) {
-                        true => self.bridge.handle_connected(self.now_ms),
-                        false => self.bridge.handle_closed("refused", self.now_ms),
+                    if self.servers.get(&host[..]).is_some_and(|it| !it.is_gone) {
+                        self.bridge.handle_connected(self.now_ms)
+                    } else {
+                        self.bridge.handle_closed("refused", self.now_ms)
                     }
                     self.at = Some(host);
                 }

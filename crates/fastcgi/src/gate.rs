@@ -95,9 +95,10 @@ impl FastCgi {
 
     /// Returns the time of the next `Event::Wake`. The caller queries it before each event.
     pub fn due(&self) -> Deadline {
-        match self.eager.is_empty() {
-            true => self.due,
-            false => Deadline::NOW,
+        if self.eager.is_empty() {
+            self.due
+        } else {
+            Deadline::NOW
         }
     }
 
@@ -276,9 +277,10 @@ impl FastCgi {
                     account(worker, talk, Counter::FastCgiQueuedMs);
                     talk.is_reused = is_reused;
                     // A connection over a Unix socket succeeds or fails immediately.
-                    talk.link = match is_reused || matches!(pool.place, Some(Place::Unix(_))) {
-                        true => Link::Open(wire),
-                        false => Link::Opening(wire),
+                    talk.link = if is_reused || matches!(pool.place, Some(Place::Unix(_))) {
+                        Link::Open(wire)
+                    } else {
+                        Link::Opening(wire)
                     };
                     self.wires.insert(wire, Some(handle));
                     self.touch(worker, handle);

@@ -203,9 +203,10 @@ impl FastCgiRequest {
 
     /// Returns the counter of the request's result.
     pub fn outcome(&self) -> Counter {
-        let ended = match self.exchange.is_complete() {
-            true => Counter::FastCgiAnswered,
-            false => Counter::FastCgiLeft,
+        let ended = if self.exchange.is_complete() {
+            Counter::FastCgiAnswered
+        } else {
+            Counter::FastCgiLeft
         };
         self.failure.unwrap_or(ended)
     }

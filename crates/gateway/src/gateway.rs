@@ -311,9 +311,10 @@ impl Gateway<'_> {
     fn plan_telling(&mut self) {
         let has_news =
             self.hub.owes_hello || self.hub.census.has_changed() || self.hub.census.is_touched();
-        let due_ms = match has_news {
-            true => Some(self.worker.net.now_ms() + TELL_MS),
-            false => self.hub.counting.due_ms(),
+        let due_ms = if has_news {
+            Some(self.worker.net.now_ms() + TELL_MS)
+        } else {
+            self.hub.counting.due_ms()
         };
         let cluster_ms = self.cluster_due_ms();
         let due_ms = match (due_ms, cluster_ms) {
@@ -374,9 +375,10 @@ impl Gateway<'_> {
             let Some((_, user)) = split_user(&user_name) else {
                 continue;
             };
-            let text = match is_online {
-                true => frame::watchlist_events(&[user], &[]),
-                false => frame::watchlist_events(&[], &[user]),
+            let text = if is_online {
+                frame::watchlist_events(&[user], &[])
+            } else {
+                frame::watchlist_events(&[], &[user])
             };
             for socket in sockets {
                 self.send(socket, &text);
@@ -402,15 +404,14 @@ impl Gateway<'_> {
         };
         let now_ms = self.worker.net.now_ms();
         let how = (Ack::Local, None, now_ms);
-        let published = match self.is_in_cluster() {
-            true => self
-                .worker
+        let published = if self.is_in_cluster() {
+            self.worker
                 .begin_publish(ring_name.as_bytes(), message, None, how)
-                .map(|_| ()),
-            false => self
-                .worker
+                .map(|_| ())
+        } else {
+            self.worker
                 .publish(ring_name.as_bytes(), message)
-                .map(|_| ()),
+                .map(|_| ())
         };
         if let Err(error) = published {
             let line = format!("cannot publish a subscription count: {error}");

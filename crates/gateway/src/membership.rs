@@ -52,9 +52,10 @@ impl Membership {
     pub fn due_ms(&self, census: &WorkerCounts, now_ms: u64) -> u64 {
         let speaker = self.speaker.as_ref();
         let speaks_ms = speaker.map(|speaker| speaker.due_ms(now_ms, self.lease_ms));
-        let news_ms = match self.speaks() && census.has_news() {
-            true => now_ms,
-            false => u64::MAX,
+        let news_ms = if self.speaks() && census.has_news() {
+            now_ms
+        } else {
+            u64::MAX
         };
         let beliefs_ms = self.beliefs_ms.unwrap_or(u64::MAX);
         // Wait a moment to combine changes.

@@ -351,9 +351,10 @@ impl NodeAnnouncer {
             (false, true) => self.may_begin_ms(),
             (false, false) => u64::MAX,
         };
-        let news_ms = match self.may_tell() && !self.news.is_empty() {
-            true => now_ms,
-            false => u64::MAX,
+        let news_ms = if self.may_tell() && !self.news.is_empty() {
+            now_ms
+        } else {
+            u64::MAX
         };
         let known_ms = self.asked_all_ms.map(|at| at + KNOWN_MS);
         let known_ms = known_ms.filter(|at| *at > now_ms).unwrap_or(u64::MAX);

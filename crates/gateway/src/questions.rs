@@ -98,10 +98,13 @@ impl Gateway<'_> {
             Call::Connections => {
                 Ok(json!({"connections": self.hub.census.connections(&app.id)}).to_string())
             }
-            Call::Terminate { user } => match self.terminate_everywhere(&app.id, &user) {
-                true => Ok("{}".to_owned()),
-                false => Err(busy()),
-            },
+            Call::Terminate { user } => {
+                if self.terminate_everywhere(&app.id, &user) {
+                    Ok("{}".to_owned())
+                } else {
+                    Err(busy())
+                }
+            }
         }
     }
 
@@ -216,9 +219,10 @@ impl Gateway<'_> {
                 .member_count(ring.as_bytes())
                 .unwrap_or_default() as u64
         });
-        let cache = match wants.cache && name.is_ok_and(ChannelName::is_cache) {
-            true => self.cached(ring).map(|(_, data, _)| data),
-            false => None,
+        let cache = if wants.cache && name.is_ok_and(ChannelName::is_cache) {
+            self.cached(ring).map(|(_, data, _)| data)
+        } else {
+            None
         };
         ChannelState {
             subscriptions,

@@ -99,9 +99,10 @@ impl Gateway<'_> {
         let touched = nodes.expire(now_ms, lease_ms);
         let is_learning = !nodes.are_whole();
         member.look_ms = now_ms
-            + match is_learning || !is_ready {
-                true => LEARNING_MS,
-                false => lease_ms / LOOKS_PER_LEASE,
+            + if is_learning || !is_ready {
+                LEARNING_MS
+            } else {
+                lease_ms / LOOKS_PER_LEASE
             };
         self.hub.census.touch_all(touched);
         if is_ready {

@@ -266,9 +266,10 @@ fn configure(server: &mut Server, settings: &Settings) -> Result<(), StartError>
 }
 
 fn url(scheme: &str, address: &str) -> String {
-    match address.contains("://") {
-        true => address.to_owned(),
-        false => format!("{scheme}://{address}"),
+    if address.contains("://") {
+        address.to_owned()
+    } else {
+        format!("{scheme}://{address}")
     }
 }
 

@@ -84,9 +84,10 @@ impl Request {
             Err(condition) => (b"condition".to_vec(), condition.name().into()),
         });
         let mut payload = Vec::new();
-        match self.has_letter {
-            true => packet::encode(&mut payload, &Value::Map(entries), self.notation),
-            false => tnetstring::encode(&mut payload, &Value::Map(entries)),
+        if self.has_letter {
+            packet::encode(&mut payload, &Value::Map(entries), self.notation)
+        } else {
+            tnetstring::encode(&mut payload, &Value::Map(entries))
         }
         payload
     }

@@ -265,9 +265,10 @@ impl Filters {
     /// # Errors
     /// A filter failed.
     pub fn response(&self, subscriber: &dyn Subscriber) -> Result<Option<BuildId>, FilterError> {
-        match self.0.contains(&Filter::BuildId) {
-            true => BuildId::new(subscriber).map(Some),
-            false => Ok(None),
+        if self.0.contains(&Filter::BuildId) {
+            BuildId::new(subscriber).map(Some)
+        } else {
+            Ok(None)
         }
     }
 }
@@ -330,9 +331,10 @@ impl BuildId {
                 return Err(template::unknown(argument, letter));
             }
             let id = argument.unwrap_or(id);
-            match is_hex {
-                true => to_hex(out, id),
-                false => out.extend_from_slice(id),
+            if is_hex {
+                to_hex(out, id)
+            } else {
+                out.extend_from_slice(id)
             }
             Ok(())
         };

@@ -62,10 +62,13 @@ fn run(document: &mut Value, fields: &Map<String, Value>) -> Result<(), &'static
             let copy = find(document, &from()?).ok_or(MISSING)?.clone();
             add(document, &path, copy)
         }
-        Some("test") => match find(document, &path).ok_or(MISSING)? == &value()? {
-            true => Ok(()),
-            false => Err("tests a value that is another"),
-        },
+        Some("test") => {
+            if find(document, &path).ok_or(MISSING)? == &value()? {
+                Ok(())
+            } else {
+                Err("tests a value that is another")
+            }
+        }
         _ => Err("is none of add, remove, replace, move, copy and test"),
     }
 }

@@ -163,9 +163,10 @@ impl Held {
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(false);
         options.mode(FILE_MODE);
-        let file = match process::user() == ROOT {
-            true => links::open_as_root(&mut options, libc::O_CLOEXEC, path),
-            false => options.open(path),
+        let file = if process::user() == ROOT {
+            links::open_as_root(&mut options, libc::O_CLOEXEC, path)
+        } else {
+            options.open(path)
         }?;
         flock(&file, FlockOperation::NonBlockingLockExclusive)?;
         let bytes = file.metadata()?.len();

@@ -143,9 +143,10 @@ fn subscribe(
         .map(|topic| grants.payload_of(split(topic).1))
         .collect();
     Ok(Outcome::Subscribe(Subscribe {
-        payloads: match payloads.iter().all(Value::is_null) {
-            true => Vec::new(),
-            false => payloads,
+        payloads: if payloads.iter().all(Value::is_null) {
+            Vec::new()
+        } else {
+            payloads
         },
         topics,
         payload: None,
@@ -169,9 +170,10 @@ fn publish(hub: &Hub, draft: &Draft, request: &Request<'_>) -> Result<Outcome, R
     let update = Update::from_form(&form).map_err(Refusal::bad)?;
     check(draft, &update).map_err(Refusal::bad)?;
     let mut topics = update.topics.iter().map(|it| Topic::new(it.as_str()));
-    match topics.all(|topic| grants.publishes(&topic)) {
-        true => Ok(Outcome::Publish(update)),
-        false => Err(INSUFFICIENT),
+    if topics.all(|topic| grants.publishes(&topic)) {
+        Ok(Outcome::Publish(update))
+    } else {
+        Err(INSUFFICIENT)
     }
 }
 
@@ -261,9 +263,10 @@ fn check(draft: &Draft, update: &Update) -> Result<(), &'static str> {
                 below.is_some_and(|it| it.is_empty() || it.starts_with('/'))
             })
     };
-    match update.topics.iter().any(is_own) {
-        true => Err("A topic is reserved for the hub"),
-        false => Ok(()),
+    if update.topics.iter().any(is_own) {
+        Err("A topic is reserved for the hub")
+    } else {
+        Ok(())
     }
 }
 

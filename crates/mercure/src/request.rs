@@ -50,18 +50,20 @@ impl Hub {
     /// Returns the name of the response header with the id of the event before the first one that
     /// is sent.
     pub fn answer_id_name(&self) -> &'static str {
-        match self.draft.is_some() {
-            true => "Mercure-Last-Event-ID",
-            false => "Last-Event-ID",
+        if self.draft.is_some() {
+            "Mercure-Last-Event-ID"
+        } else {
+            "Last-Event-ID"
         }
     }
 
     /// Returns the id of an update for which the publisher chose no id. The id is made from the
     /// position of the update.
     pub fn id_of(&self, place: &str) -> String {
-        match self.draft.is_some() {
-            true => format!("#{place}"),
-            false => place.to_owned(),
+        if self.draft.is_some() {
+            format!("#{place}")
+        } else {
+            place.to_owned()
         }
     }
 }
@@ -194,9 +196,10 @@ pub fn headers(hub: &Hub, request: &Request<'_>) -> Vec<(&'static str, String)> 
         let more = [
             (
                 "Access-Control-Allow-Methods",
-                match hub.draft.is_some() {
-                    true => "GET, HEAD, POST, QUERY",
-                    false => "GET, HEAD, POST",
+                if hub.draft.is_some() {
+                    "GET, HEAD, POST, QUERY"
+                } else {
+                    "GET, HEAD, POST"
                 },
             ),
             (
@@ -262,9 +265,12 @@ pub(crate) fn last_event_id(request: &Request<'_>, query: &Form, names: &[&str])
     let given = header.or_else(|| names.iter().find_map(|name| query.get(name)));
     let is_asked = request.last_event_id.is_some() || given.is_some();
     let id = given.unwrap_or_default();
-    is_asked.then(|| match id.len() <= ID_BYTES_MAX {
-        true => id.to_owned(),
-        false => String::new(),
+    is_asked.then(|| {
+        if id.len() <= ID_BYTES_MAX {
+            id.to_owned()
+        } else {
+            String::new()
+        }
     })
 }
 

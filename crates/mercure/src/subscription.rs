@@ -129,12 +129,11 @@ impl Subscriber {
             .collect();
         for (place, &at) in wanted.iter().enumerate() {
             let mut document = self.document(at, is_active);
-            let kind = match self.info.is_draft {
-                true => Some(EVENT),
-                false => {
-                    document["@context"] = CONTEXT.into();
-                    None
-                }
+            let kind = if self.info.is_draft {
+                Some(EVENT)
+            } else {
+                document["@context"] = CONTEXT.into();
+                None
             };
             // Only the last update has the id. A client that resumes after the first update would otherwise miss the others.
             let id = if place + 1 == wanted.len() { id } else { "" };

@@ -423,9 +423,10 @@ fn grants_of(claims: &Value, draft: &Draft, unix_s: u64) -> Result<Grants, Token
         .map(|it| detail_of(it, &syntax).ok_or(TokenError::Malformed))
         .collect::<Result<_, _>>()?;
     let matchers: usize = details.iter().map(|it| it.matchers.len()).sum();
-    match matchers > SELECTORS_MAX {
-        true => Err(TokenError::Malformed),
-        false => Ok(Grants { expires_s, details }),
+    if matchers > SELECTORS_MAX {
+        Err(TokenError::Malformed)
+    } else {
+        Ok(Grants { expires_s, details })
     }
 }
 

@@ -76,9 +76,10 @@ impl Url {
 
     /// Returns scheme, host and port.
     pub fn origin(&self) -> String {
-        let port = match self.port.is_empty() {
-            true => String::new(),
-            false => format!(":{}", self.port),
+        let port = if self.port.is_empty() {
+            String::new()
+        } else {
+            format!(":{}", self.port)
         };
         format!("{}://{}{port}", self.scheme, self.host)
     }
@@ -112,9 +113,10 @@ pub(crate) fn host(text: &str) -> Option<String> {
     }
     let host = decoded.to_ascii_lowercase();
     let last = host.trim_end_matches('.').rsplit('.').next()?;
-    match last.bytes().all(|byte| byte.is_ascii_digit()) && !last.is_empty() {
-        true => host.parse::<Ipv4Addr>().ok().map(|it| it.to_string()),
-        false => Some(host),
+    if last.bytes().all(|byte| byte.is_ascii_digit()) && !last.is_empty() {
+        host.parse::<Ipv4Addr>().ok().map(|it| it.to_string())
+    } else {
+        Some(host)
     }
 }
 
@@ -191,9 +193,10 @@ fn absolute(scheme: String, rest: &str) -> Option<Url> {
         let (path, query) = split(rest, '?');
         url.query = escape(query.unwrap_or_default(), Part::Query);
         url.is_opaque = !path.starts_with('/');
-        url.path = match url.is_opaque {
-            true => escape(path, Part::Opaque),
-            false => path_of(path, false),
+        url.path = if url.is_opaque {
+            escape(path, Part::Opaque)
+        } else {
+            path_of(path, false)
         };
     }
     Some(url)
@@ -239,17 +242,19 @@ fn authority(url: &mut Url, rest: &str) -> Option<()> {
 fn path_and_query(url: &mut Url, rest: &str) {
     let is_special = is_special(&url.scheme);
     let (path, query) = split(rest, '?');
-    url.path = match path.is_empty() && !is_special {
-        true => String::new(),
-        false => path_of(path, is_special),
+    url.path = if path.is_empty() && !is_special {
+        String::new()
+    } else {
+        path_of(path, is_special)
     };
     set_query(url, query);
 }
 
 fn set_query(url: &mut Url, query: Option<&str>) {
-    let part = match is_special(&url.scheme) {
-        true => Part::SpecialQuery,
-        false => Part::Query,
+    let part = if is_special(&url.scheme) {
+        Part::SpecialQuery
+    } else {
+        Part::Query
     };
     url.query = escape(query.unwrap_or_default(), part);
 }

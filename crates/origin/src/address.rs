@@ -145,9 +145,10 @@ impl Url {
         if path.bytes().any(|byte| byte <= b' ' || byte >= 0x7f) {
             return Err(UrlError::Path);
         }
-        let path = match path.starts_with('/') {
-            true => path.to_owned(),
-            false => format!("/{path}"),
+        let path = if path.starts_with('/') {
+            path.to_owned()
+        } else {
+            format!("/{path}")
         };
         Ok(Self {
             is_tls,

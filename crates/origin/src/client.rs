@@ -95,13 +95,14 @@ impl Client {
                     }
                 })
             })?;
-        match answer.is_success() {
-            true => Ok(()),
-            false => Err(PublishError::Refused {
+        if answer.is_success() {
+            Ok(())
+        } else {
+            Err(PublishError::Refused {
                 authority,
                 status: answer.status,
                 text: answer.text(),
-            }),
+            })
         }
     }
 }

@@ -251,9 +251,10 @@ impl<S: Source> Work<S> {
             return self.doubt(count, &error);
         }
         self.say_away(&error);
-        self.doubts = match error.is_doubtful() {
-            true => self.doubts + 1,
-            false => 0,
+        self.doubts = if error.is_doubtful() {
+            self.doubts + 1
+        } else {
+            0
         };
         match self.doubts {
             ..DOUBTS => Step::Pause,

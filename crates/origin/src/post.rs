@@ -394,9 +394,10 @@ fn connect_to(addresses: &[SocketAddr], until: Instant) -> io::Result<TcpStream>
 
 fn left(until: Instant) -> io::Result<Duration> {
     let left = until.saturating_duration_since(Instant::now());
-    match left.is_zero() {
-        true => Err(timed_out()),
-        false => Ok(left),
+    if left.is_zero() {
+        Err(timed_out())
+    } else {
+        Ok(left)
     }
 }
 

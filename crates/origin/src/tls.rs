@@ -80,8 +80,9 @@ fn authorities() -> Result<RootCertStore, TlsError> {
         .collect::<Result<_, _>>()
         .map_err(|error| wrong(&error))?;
     store.add_parsable_certificates(certificates);
-    match store.is_empty() {
-        true => Err(wrong(&"it contains no certificate")),
-        false => Ok(store),
+    if store.is_empty() {
+        Err(wrong(&"it contains no certificate"))
+    } else {
+        Ok(store)
     }
 }

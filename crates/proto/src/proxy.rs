@@ -269,14 +269,8 @@ mod tests {
         #[test]
         fn what_is_written_is_read(address: [u8; 16], is_v4: bool, port: u16, rest: Vec<u8>) {
             let [a, b, c, d, ..] = address;
-            let ip = match is_v4 {
-                true => IpAddr::V4(Ipv4Addr::new(a, b, c, d)),
-                false => IpAddr::V6(Ipv6Addr::from(address)),
-            };
-            let (family, number, octets) = match is_v4 {
-                true => ("TCP4", 0x11, address[..4].repeat(2)),
-                false => ("TCP6", 0x21, address.repeat(2)),
-            };
+            let ip = if is_v4 { IpAddr::V4(Ipv4Addr::new(a, b, c, d)) } else { IpAddr::V6(Ipv6Addr::from(address)) };
+            let (family, number, octets) = if is_v4 { ("TCP4", 0x11, address[..4].repeat(2)) } else { ("TCP6", 0x21, address.repeat(2)) };
             let line = format!("PROXY {family} {ip} {ip} {port} 1\r\n").into_bytes();
             let ports = [port.to_be_bytes(), [0, 1]].concat();
             let binary = binary(0x21, number, &[octets, ports].concat());

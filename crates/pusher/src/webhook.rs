@@ -134,9 +134,12 @@ impl Occupancy {
         let empty = channels
             .iter()
             .map(|(channel, _)| (now_ms, channel.clone()));
-        let state = |is_certain| match is_certain {
-            true => Occupied::EmptySince(now_ms),
-            false => Occupied::Doubtful(now_ms),
+        let state = |is_certain| {
+            if is_certain {
+                Occupied::EmptySince(now_ms)
+            } else {
+                Occupied::Doubtful(now_ms)
+            }
         };
         Occupancy {
             empty: empty.collect(),

@@ -185,12 +185,11 @@ impl<R: Copy + Eq> Queue<R> {
             return None;
         }
         let is_last = self.messages.is_empty();
-        let frame = match is_last {
-            true => self.end()?,
-            false => {
-                self.bytes = 0;
-                frame::array(&std::mem::take(&mut self.messages))
-            }
+        let frame = if is_last {
+            self.end()?
+        } else {
+            self.bytes = 0;
+            frame::array(&std::mem::take(&mut self.messages))
         };
         self.write(now_ms, frame, is_last)
     }
@@ -201,9 +200,10 @@ impl<R: Copy + Eq> Queue<R> {
             // Polling clients do not answer heartbeats.
             return self.take_poll(now_ms).map(Due::Beat);
         };
-        match std::mem::take(&mut stream.owes_echo) {
-            true => None,
-            false => self.pulse(now_ms).map(Due::Pulse),
+        if std::mem::take(&mut stream.owes_echo) {
+            None
+        } else {
+            self.pulse(now_ms).map(Due::Pulse)
         }
     }
 
@@ -228,12 +228,11 @@ impl<R: Copy + Eq> Queue<R> {
     /// Returns the response for the waiting request, if there is one now.
     pub fn answer(&mut self, now_ms: u64) -> Option<(PendingRequest<R>, String)> {
         self.poll.as_ref()?;
-        let frame = match self.messages.is_empty() {
-            true => self.end()?,
-            false => {
-                self.bytes = 0;
-                frame::array(&std::mem::take(&mut self.messages))
-            }
+        let frame = if self.messages.is_empty() {
+            self.end()?
+        } else {
+            self.bytes = 0;
+            frame::array(&std::mem::take(&mut self.messages))
         };
         self.take_poll(now_ms).map(|asker| (asker, frame))
     }
@@ -296,9 +295,10 @@ impl<R: Copy + Eq> Queue<R> {
         stream.is_ready = false;
         let handle = stream.handle;
         let is_long = stream.units > STREAM_UNITS_MAX;
-        self.due_ms = now_ms.saturating_add(match is_long {
-            true => self.linger_ms,
-            false => self.heartbeat_ms,
+        self.due_ms = now_ms.saturating_add(if is_long {
+            self.linger_ms
+        } else {
+            self.heartbeat_ms
         });
         if is_last {
             self.stream = None;

@@ -113,9 +113,10 @@ fn own(
     let unix_s = unix_s.map_or(0, |since| since.as_secs());
     let pair = certificate::read_pair(certificate, key, unix_s);
     pair.map(|pair| pair.certified).map_err(|(is_key, error)| {
-        let setting = match is_key {
-            true => options.names.key,
-            false => options.names.certificate,
+        let setting = if is_key {
+            options.names.key
+        } else {
+            options.names.certificate
         };
         LoadError::File { setting, error }
     })

@@ -87,9 +87,10 @@ impl Served {
             return &self.plain;
         };
         let now = SystemTime::now().duration_since(UNIX_EPOCH);
-        match now.is_ok_and(|now| now.as_secs() < *until_s) {
-            true => stapled,
-            false => &self.plain,
+        if now.is_ok_and(|now| now.as_secs() < *until_s) {
+            stapled
+        } else {
+            &self.plain
         }
     }
 }

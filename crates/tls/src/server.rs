@@ -126,14 +126,15 @@ impl Certificates {
         let mut pairs = Vec::new();
         let names = self.options.names;
         for (certificate, key) in &self.options.pairs {
-            match certificate.is_dir() {
-                true => pairs.append(&mut pairs_of(
+            if certificate.is_dir() {
+                pairs.append(&mut pairs_of(
                     names.certificate,
                     certificate,
                     key,
                     &mut warnings,
-                )?),
-                false => pairs.push((certificate.clone(), key.clone())),
+                )?)
+            } else {
+                pairs.push((certificate.clone(), key.clone()))
             }
         }
         for (certificate, key) in &pairs {
@@ -243,11 +244,12 @@ fn pairs_of(
             key.display()
         )
     }));
-    match pairs.is_empty() {
-        true => Err(problem(
+    if pairs.is_empty() {
+        Err(problem(
             "no certificate has its key; put it there as NAME.key",
-        )),
-        false => Ok(pairs),
+        ))
+    } else {
+        Ok(pairs)
     }
 }
 

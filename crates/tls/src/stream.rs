@@ -216,9 +216,10 @@ fn explain_certificate(
 }
 
 fn other_name(presented: &str, servers: &str, host: &str) -> String {
-    let presented = match presented.is_empty() {
-        true => "others",
-        false => presented,
+    let presented = if presented.is_empty() {
+        "others"
+    } else {
+        presented
     };
     format!(
         "the certificate of the server is not for {host} but for {presented}; write such a name in {servers}, or have the \

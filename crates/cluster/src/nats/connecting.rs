@@ -93,9 +93,10 @@ impl Nats {
     pub(super) fn on_news(&mut self, json: &[u8]) -> Result<(), String> {
         let info: Info = serde_json::from_slice(json).map_err(|error| format!("INFO: {error}"))?;
         // If there is no other address, the connection stays open until the server closes it.
-        match info.ldm && self.options.servers.len() > 1 {
-            true => Err("the server is about to stop (lame-duck mode)".to_owned()),
-            false => Ok(()),
+        if info.ldm && self.options.servers.len() > 1 {
+            Err("the server is about to stop (lame-duck mode)".to_owned())
+        } else {
+            Ok(())
         }
     }
 
@@ -118,9 +119,10 @@ impl Nats {
                 .key
                 .sign(&self.server_info.nonce)
                 .unwrap_or_default();
-            match credentials.jwt.is_empty() {
-                true => options["nkey"] = public.into(),
-                false => options["jwt"] = credentials.jwt.as_str().into(),
+            if credentials.jwt.is_empty() {
+                options["nkey"] = public.into()
+            } else {
+                options["jwt"] = credentials.jwt.as_str().into()
             }
             options["sig"] = signature.into();
         } else if !login.user.is_empty() {

@@ -66,9 +66,10 @@ impl Copy {
 }
 
 fn compare(given: Mark, leader: Mark) -> Verdict {
-    match given == leader {
-        true => Verdict::Same,
-        false => Verdict::Different,
+    if given == leader {
+        Verdict::Same
+    } else {
+        Verdict::Different
     }
 }
 

@@ -176,9 +176,10 @@ impl Pasts {
                 return Ok(());
             }
             Next::Channel => {
-                open.source = match open.collector.next_channel() {
-                    true => Source::Copy { batch: BATCH_FIRST },
-                    false => Source::Description,
+                open.source = if open.collector.next_channel() {
+                    Source::Copy { batch: BATCH_FIRST }
+                } else {
+                    Source::Description
                 };
             }
             Next::Nothing => {
@@ -400,9 +401,10 @@ impl OpenPast {
         collector.at = seq;
         let content = message.header(HEADER_CONTENT);
         let is_own = options.is_own(message.header(HEADER_APPLICATION));
-        let content = match is_own && content != Some(PROBE) {
-            true => Content::read(content),
-            false => None,
+        let content = if is_own && content != Some(PROBE) {
+            Content::read(content)
+        } else {
+            None
         };
         let place = Place {
             epoch: collector.request.epoch,

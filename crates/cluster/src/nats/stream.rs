@@ -115,9 +115,10 @@ impl Nats {
     /// Updates a stream that has lost messages. The stream assigns the positions after `last` again, so every node must see them
     /// with another epoch.
     fn begin_epoch(&mut self, lost: Place, last: u64, config: &[u8], now_ms: u64) {
-        let cause = match lost.epoch == self.log.epoch {
-            true => format!("{last} is its last one now, {} was read", lost.seq),
-            false => "it is an older copy of the log that was read".to_owned(),
+        let cause = if lost.epoch == self.log.epoch {
+            format!("{last} is its last one now, {} was read", lost.seq)
+        } else {
+            "it is an older copy of the log that was read".to_owned()
         };
         let notice = format!(
             "the log has lost messages that it had acknowledged ({cause}): it gets a new epoch, and clients are told that \

@@ -162,9 +162,10 @@ impl Redis {
         let mut hello: Vec<&[u8]> = vec![b"HELLO", b"3"];
         let login = self.login.of(server);
         if !login.user.is_empty() || !login.password.is_empty() {
-            let user = match login.user.is_empty() {
-                true => "default",
-                false => &login.user,
+            let user = if login.user.is_empty() {
+                "default"
+            } else {
+                &login.user
             };
             hello.extend([b"AUTH", user.as_bytes(), login.password.as_bytes()]);
         }
@@ -286,9 +287,10 @@ impl Redis {
             Write::Refused { retry_ms, .. } => retry_ms,
             _ => u64::MAX,
         };
-        let next_read = match self.is_live && !self.is_reading {
-            true => self.read_ms + PING_MS,
-            false => u64::MAX,
+        let next_read = if self.is_live && !self.is_reading {
+            self.read_ms + PING_MS
+        } else {
+            u64::MAX
         };
         self.answer_due_ms()
             .min(next_write)

@@ -18,9 +18,10 @@ impl Redis {
     pub fn ask_past(&mut self, request: PastRequest, now_ms: u64) {
         self.now_ms = now_ms;
         let collector = Box::new(Collector::new(request));
-        match collector.request.epoch == self.epoch {
-            true => self.ask_past_on(collector),
-            false => self.give_past(collector.fail()),
+        if collector.request.epoch == self.epoch {
+            self.ask_past_on(collector)
+        } else {
+            self.give_past(collector.fail())
         }
     }
 

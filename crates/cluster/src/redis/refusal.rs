@@ -10,9 +10,10 @@ pub(super) const TLS_MAJOR: u8 = 3;
 
 /// Scheme of `cluster` for a server with TLS.
 pub(super) fn tls_scheme(server: &Address) -> &'static str {
-    match server.sentinel.is_some() {
-        true => "rediss+sentinel://",
-        false => "rediss://",
+    if server.sentinel.is_some() {
+        "rediss+sentinel://"
+    } else {
+        "rediss://"
     }
 }
 

@@ -65,9 +65,10 @@ impl Redis {
                 Pending::Append(records) => records.last(),
                 _ => None,
             });
-        let before = match records.is_empty() {
-            true => String::new(),
-            false => before.map_or(String::new(), u64::to_string),
+        let before = if records.is_empty() {
+            String::new()
+        } else {
+            before.map_or(String::new(), u64::to_string)
         };
         let application = self.options.application.as_deref().unwrap_or_default();
         let head: [&[u8]; 13] = [

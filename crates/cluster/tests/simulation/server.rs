@@ -103,9 +103,10 @@ impl Server {
         while let Some((line_end, content)) = next_operation(&input) {
             let line = String::from_utf8(input[..line_end].to_vec()).unwrap();
             let content: Vec<u8> = input[content.clone()].to_vec();
-            let taken = match content.is_empty() && !line.contains("PUB") {
-                true => line_end + 2,
-                false => line_end + 2 + content.len() + 2,
+            let taken = if content.is_empty() && !line.contains("PUB") {
+                line_end + 2
+            } else {
+                line_end + 2 + content.len() + 2
             };
             input.drain(..taken);
             self.run(node, &line, &content);
@@ -137,12 +138,13 @@ impl Server {
     }
 
     pub(super) fn describe(&mut self, node: usize, to: &str) {
-        let (time, copies) = match self.is_replicated {
-            true => (
+        let (time, copies) = if self.is_replicated {
+            (
                 format!(",\"last_ts\":\"{}\"", time_text(self.now_ns)),
                 ",\"cluster\":{\"replicas\":[{\"active\":1},{\"active\":1}]}",
-            ),
-            false => (String::new(), ""),
+            )
+        } else {
+            (String::new(), "")
         };
         let text = format!(
             "{{\"created\":\"2026-11-22T{:02}:{:02}:00Z\",\"config\":{{\"description\":\"{}\",\"allow_direct\":true}},\"state\":{{\"first_seq\":{},\"last_seq\":{}{time}}}{copies}}}",
@@ -157,13 +159,14 @@ impl Server {
 
     pub(super) fn ask(&mut self, node: usize, subject: &str, reply: &str, content: &[u8]) {
         if subject.starts_with("$JS.API.STREAM.INFO.") {
-            match self.exists {
-                true => self.describe(node, reply),
-                false => self.answer(
+            if self.exists {
+                self.describe(node, reply)
+            } else {
+                self.answer(
                     node,
                     reply,
                     "{\"error\":{\"code\":404,\"description\":\"none\"}}",
-                ),
+                )
             }
         } else if subject.starts_with("$JS.API.STREAM.CREATE.") {
             // After the first request, the stream exists.
@@ -230,9 +233,10 @@ impl Server {
             let stored = &self.stored[(seq - self.first) as usize];
             (stored.subject == subject.as_bytes()).then_some((seq, stored))
         });
-        let found: Vec<(u64, &Stored)> = match self.exists {
-            true => found.collect(),
-            false => Vec::new(),
+        let found: Vec<(u64, &Stored)> = if self.exists {
+            found.collect()
+        } else {
+            Vec::new()
         };
         let mut output = String::new();
         let mut say = |head: &str, data: &str| {
@@ -392,9 +396,10 @@ pub(super) fn base64(bytes: &[u8]) -> String {
         let word = byte(0) << 16 | byte(1) << 8 | byte(2);
         for at in 0..4 {
             let digit = word >> (18 - 6 * at) & 63;
-            text.push(match at <= chunk.len() {
-                true => DIGITS[digit as usize] as char,
-                false => '=',
+            text.push(if at <= chunk.len() {
+                DIGITS[digit as usize] as char
+            } else {
+                '='
             });
         }
     }

@@ -297,9 +297,10 @@ impl Exchange {
     pub fn next_events(&mut self) -> Vec<Event> {
         let is_whole = matches!(self.events.front(), Some((Event::Head(_), _)))
             && matches!(self.events.back(), Some((Event::End, _)));
-        let count = match is_whole {
-            true => self.events.len(),
-            false => self.events.len().min(1),
+        let count = if is_whole {
+            self.events.len()
+        } else {
+            self.events.len().min(1)
         };
         let events = self.events.drain(..count);
         let (events, bytes): (Vec<Event>, Vec<usize>) = events.unzip();

@@ -105,11 +105,12 @@ impl Holds<'_> {
         let serial = self.clients.next_serial();
         let mut source = talk.source.clone();
         if instruct.next.is_none() {
-            source.request = match subscriptions.iter().any(|it| it.filters.asks()) {
+            source.request = if subscriptions.iter().any(|it| it.filters.asks()) {
                 // The client's links need only the target of the request.
-                true => Rc::new(talk.source.request.place()),
+                Rc::new(talk.source.request.place())
+            } else {
                 // No further request will be sent to the client's origin.
-                false => Rc::clone(&self.clients.forgotten),
+                Rc::clone(&self.clients.forgotten)
             };
         }
         let session = Session {

@@ -52,9 +52,10 @@ impl Holds<'_> {
             return;
         }
         if let Some(stream) = self.clients.stream(handle) {
-            stream.empty_links = match body.is_empty() {
-                true => stream.empty_links.saturating_add(1),
-                false => 0,
+            stream.empty_links = if body.is_empty() {
+                stream.empty_links.saturating_add(1)
+            } else {
+                0
             };
         }
         self.follow_link(talk, handle, instruct);

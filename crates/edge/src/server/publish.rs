@@ -258,10 +258,11 @@ impl Publications<'_> {
         let now_ms = self.worker.net.now_ms();
         let overdue = self.publishing.sequence.expire(now_ms);
         self.worker.net.count(Counter::EdgeItemOverdue, overdue);
-        match self.publishing.is_in_cluster {
-            true => self.on_posts_due(),
+        if self.publishing.is_in_cluster {
+            self.on_posts_due()
+        } else {
             // The publishers already have their responses, and the error is logged.
-            false => drop(self.append_backlog()),
+            drop(self.append_backlog())
         }
         self.publishing.watch_items(self.timers, self.worker);
     }

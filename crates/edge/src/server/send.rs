@@ -34,10 +34,11 @@ impl Outbound<'_> {
         let Some(rule) = source.table.routes.rules().get(source.rule) else {
             return Err(UpstreamError::Local("the route is gone".to_owned()));
         };
-        let signature = match source.is_foreign() {
+        let signature = if source.is_foreign() {
             // No signature: a foreign server could replay it to the edge's own origins.
-            true => None,
-            false => self.upstream.signatures.get(rule, self.worker.net.unix_s()),
+            None
+        } else {
+            self.upstream.signatures.get(rule, self.worker.net.unix_s())
         };
         if let Some(problem) = self.upstream.signatures.take_problem() {
             let line = format!("route {}: {problem}", rule.label());
@@ -156,10 +157,11 @@ impl Outbound<'_> {
         let is_asked = !talk.has_response && !matches!(talk.phase, Phase::Socket { .. });
         // The time-out may have been off while the edge waited for the client to send.
         if is_asked && (has_moved || talk.due_ms == u64::MAX) {
-            talk.due_ms = match talk.is_sent() || talk.queued() > 0 {
-                true => self.worker.net.now_ms() + self.policy.limits.response_ms,
+            talk.due_ms = if talk.is_sent() || talk.queued() > 0 {
+                self.worker.net.now_ms() + self.policy.limits.response_ms
+            } else {
                 // The engine has time-outs for arriving bodies.
-                false => u64::MAX,
+                u64::MAX
             };
         }
     }

@@ -289,10 +289,11 @@ impl Backends<'_> {
         let Some((packet, bytes)) = exchange.credit() else {
             return;
         };
-        match self.send_to_session(stream.service, exchange.peer(), &packet) {
-            true => exchange.sent_credit(bytes),
+        if self.send_to_session(stream.service, exchange.peer(), &packet) {
+            exchange.sent_credit(bytes)
+        } else {
             // The backend waits for this packet, and no later event would send it.
-            false => self.pause_streams(),
+            self.pause_streams()
         }
     }
 

@@ -27,10 +27,7 @@ pub(crate) enum Loss {
 
 impl Loss {
     pub fn of(is_of_log: bool) -> Loss {
-        match is_of_log {
-            true => Loss::Log,
-            false => Loss::Slow,
-        }
+        if is_of_log { Loss::Log } else { Loss::Slow }
     }
 
     /// Returns the reason in a gap event.
@@ -103,9 +100,10 @@ impl Channels {
         let enough = out.len() + PIECE_BYTES;
         let (mut records, mut gaps, mut log_gaps) = (0, 0, 0);
         // Before the first record, a loss means that the client reconnected too late.
-        let on_loss = match backlog.has_begun() {
-            true => on_loss,
-            false => OnLoss::TellExpired,
+        let on_loss = if backlog.has_begun() {
+            on_loss
+        } else {
+            OnLoss::TellExpired
         };
         self.next_missed(backlog, unix_ms, &mut |_, missed| {
             match missed {

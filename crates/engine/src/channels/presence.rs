@@ -49,17 +49,15 @@ impl Channels {
             return;
         }
         let (is_shared, mut left) = (self.outbox.is_some(), Vec::new());
-        let swept =
-            self.ring.sweep(
-                &self.owner,
-                unix_ms,
-                &mut |channel, user, info, data| match is_shared {
-                    true => left.push((channel.to_vec(), user.to_vec())),
-                    false => {
-                        data.extend_from_slice(&announcement(user, Some(info), Change::Presence))
-                    }
-                },
-            );
+        let swept = self
+            .ring
+            .sweep(&self.owner, unix_ms, &mut |channel, user, info, data| {
+                if is_shared {
+                    left.push((channel.to_vec(), user.to_vec()))
+                } else {
+                    data.extend_from_slice(&announcement(user, Some(info), Change::Presence))
+                }
+            });
         for (channel, user) in left {
             self.note_member(&channel, &user, None);
         }
@@ -76,9 +74,10 @@ impl Channels {
                 false
             }
         };
-        self.sweep = match is_done {
-            true => Deadline::NEVER,
-            false => Deadline::after(now_ms, SWEEP_MS),
+        self.sweep = if is_done {
+            Deadline::NEVER
+        } else {
+            Deadline::after(now_ms, SWEEP_MS)
         };
     }
 

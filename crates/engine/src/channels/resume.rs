@@ -90,9 +90,10 @@ impl Channels {
         };
         let held = exchange.held();
         let format = held.and_then(Held::format).unwrap_or_default();
-        let on_loss = match held.is_some_and(Held::closes_on_gap) {
-            true => OnLoss::Stop,
-            false => OnLoss::TellSlow,
+        let on_loss = if held.is_some_and(Held::closes_on_gap) {
+            OnLoss::Stop
+        } else {
+            OnLoss::TellSlow
         };
         let mut piece = std::mem::take(&mut to.net.scratch);
         piece.clear();

@@ -185,11 +185,14 @@ impl Http {
             // A 2xx response would look like an accepted WebSocket. An embedder that forwards requests handles the handshake
             // itself.
             _ if request.is_connect => Outcome::NotFound,
-            Found::Handler(handler) => match params.is_empty() || is_text(path) {
-                true => Outcome::Handler(handler),
-                // Parameters become channel names, JSON and file names, which must be text.
-                false => Outcome::NotText,
-            },
+            Found::Handler(handler) => {
+                if params.is_empty() || is_text(path) {
+                    Outcome::Handler(handler)
+                } else {
+                    // Parameters become channel names, JSON and file names, which must be text.
+                    Outcome::NotText
+                }
+            }
             Found::Files {
                 handler: Some(handler),
                 ..

@@ -252,9 +252,10 @@ impl<D: Driver> Net<D> {
             return "HTTP/2.0";
         }
         let exchange = self.connections.exchange(index);
-        match exchange.is_some_and(|it| it.protocol == Protocol::Http10) {
-            true => "HTTP/1.0",
-            false => "HTTP/1.1",
+        if exchange.is_some_and(|it| it.protocol == Protocol::Http10) {
+            "HTTP/1.0"
+        } else {
+            "HTTP/1.1"
         }
     }
 }

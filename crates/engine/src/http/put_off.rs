@@ -33,9 +33,10 @@ impl Http {
                     continue;
                 }
                 self.note_begin(net);
-                return Some(match self.request.is_connect {
-                    true => Event::Upgrade,
-                    false => Event::Request,
+                return Some(if self.request.is_connect {
+                    Event::Upgrade
+                } else {
+                    Event::Request
                 });
             }
             self.starts.cancel();

@@ -58,9 +58,10 @@ impl RestartedProcess {
         RestartedProcess {
             pid: 0,
             started_ms: 0,
-            due: match is_wanted {
-                true => Deadline::NOW,
-                false => Deadline::NEVER,
+            due: if is_wanted {
+                Deadline::NOW
+            } else {
+                Deadline::NEVER
             },
             delay_ms: 0,
         }

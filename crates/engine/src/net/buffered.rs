@@ -473,9 +473,12 @@ impl Buffered {
             })
             .collect();
         clients.sort_unstable_by(|one, other| other.cmp(one));
-        let wanted = |sum: usize, max: usize| match sum > max {
-            true => sum - (max - max / FREED_PART),
-            false => 0,
+        let wanted = |sum: usize, max: usize| {
+            if sum > max {
+                sum - (max - max / FREED_PART)
+            } else {
+                0
+            }
         };
         let mut left = wanted(self.total, self.worker_max);
         let mut of_addresses: HashMap<IpAddr, usize> = self
@@ -502,9 +505,10 @@ impl Buffered {
             left = left.saturating_sub(bytes);
             worst.push(Closed {
                 index,
-                bound: match crowds && (spared_bytes == 0 || !is_whole) {
-                    true => Bound::Address,
-                    false => Bound::Worker,
+                bound: if crowds && (spared_bytes == 0 || !is_whole) {
+                    Bound::Address
+                } else {
+                    Bound::Worker
                 },
                 spared: spared.filter(|_| !is_whole),
             });

@@ -120,9 +120,12 @@ pub fn bind_unix(listen: &Listen, mode: u32) -> Result<OwnedFd, ListenError> {
     let socket = net::bind_unix_with(Path::new(&listen.host), BACKLOG, mode, |path| {
         give(path, owners).inspect_err(|_| is_refused = true)
     });
-    socket.map_err(|error| match is_refused {
-        true => ListenError::Owner(error),
-        false => ListenError::of_unix(error),
+    socket.map_err(|error| {
+        if is_refused {
+            ListenError::Owner(error)
+        } else {
+            ListenError::of_unix(error)
+        }
     })
 }
 

@@ -36,11 +36,12 @@ impl<D: Driver> Net<D> {
             self.buffered.note_read(index, self.driver.now_ms());
         }
         let is_stream = |connection: &Connection| connection.line.is_stream();
-        let deadline = match self.connections.at(index).is_some_and(is_stream) {
+        let deadline = if self.connections.at(index).is_some_and(is_stream) {
             // A stream may wait for its turn, which the client does not cause. Its carrier has a
             // deadline for windows.
-            true => Deadline::NEVER,
-            false => self.write_deadline(index, sent),
+            Deadline::NEVER
+        } else {
+            self.write_deadline(index, sent)
         };
         self.set_deadline(index, deadline);
         if let Some((connection, exchange)) = self.connections.pair_mut(index.exchange()).known() {

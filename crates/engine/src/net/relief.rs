@@ -45,9 +45,10 @@ fn client_of(peer: Peer, proxies: &Networks) -> Option<IpAddr> {
 /// for an incomplete request or message. Buffers count while the connection is blocked. The
 /// connection is counted again when it is no longer blocked.
 fn buffered_bytes(connection: &Connection, exchange: &Exchange) -> (usize, usize) {
-    let buffers = match connection.is_blocked {
-        true => connection.out.capacity() + connection.inbox.capacity(),
-        false => 0,
+    let buffers = if connection.is_blocked {
+        connection.out.capacity() + connection.inbox.capacity()
+    } else {
+        0
     };
     let arriving = exchange.arriving_bytes();
     let bytes = buffers + arriving + exchange.unread_bytes();

@@ -251,9 +251,10 @@ fn priorities_that_change_all_the_time() {
 fn header_blocks_without_an_end() {
     let mut begun = false;
     check_flood(Counter::Http2FloodContinuations, 20, |stream| {
-        let begin = match std::mem::replace(&mut begun, true) {
-            true => Vec::new(),
-            false => bytes(&[(Kind::Headers, 0, stream, &head())]),
+        let begin = if std::mem::replace(&mut begun, true) {
+            Vec::new()
+        } else {
+            bytes(&[(Kind::Headers, 0, stream, &head())])
         };
         [
             begin,

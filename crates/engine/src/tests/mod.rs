@@ -333,9 +333,10 @@ fn parts(settings: Settings, slot: u16, listeners: Vec<Fd>, ring: Ring) -> Parts
     Parts {
         index: slot,
         slot,
-        prefaced: match settings.trusted_proxies.is_empty() {
-            true => Vec::new(),
-            false => listeners.clone(),
+        prefaced: if settings.trusted_proxies.is_empty() {
+            Vec::new()
+        } else {
+            listeners.clone()
         },
         listeners,
         control: None,

@@ -145,9 +145,10 @@ impl Channels {
             return Ok(());
         }
         let channel = String::from_utf8_lossy(channel).into_owned();
-        Err(match is_known {
-            true => Misuse::Joined(channel).into(),
-            false => Misuse::SocketChannels { max, channel }.into(),
+        Err(if is_known {
+            Misuse::Joined(channel).into()
+        } else {
+            Misuse::SocketChannels { max, channel }.into()
         })
     }
 

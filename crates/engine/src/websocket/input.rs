@@ -155,9 +155,10 @@ impl Served {
     /// Returns the frame rules for a socket of the route.
     #[inline]
     fn rules(&self, socket: &Socket) -> &Rules {
-        match socket.compresses.is_agreed() {
-            true => &self.rules_compressed,
-            false => &self.rules,
+        if socket.compresses.is_agreed() {
+            &self.rules_compressed
+        } else {
+            &self.rules
         }
     }
 }

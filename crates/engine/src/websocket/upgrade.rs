@@ -47,9 +47,10 @@ impl Sockets {
             http.trace.on_route(index, label);
         }
         let head = http.request.view(&net.input.bytes).head;
-        let check = match http.request.is_connect {
-            true => handshake::check_connect,
-            false => handshake::check,
+        let check = if http.request.is_connect {
+            handshake::check_connect
+        } else {
+            handshake::check
         };
         let outcome = check(
             &http.request.head,

@@ -304,9 +304,10 @@ impl<D: Driver> Worker<D> {
             // Announce the sleep, then check again. A record published in between is either seen by
             // this check, or its publisher sees the announcement and wakes this worker.
             let now_ms = self.net.driver.now_ms();
-            let timeout = match self.channels.reader.set_sleeping() {
-                true => timeout,
-                false => Some(self.channels.gathering_ms(now_ms, timeout)),
+            let timeout = if self.channels.reader.set_sleeping() {
+                timeout
+            } else {
+                Some(self.channels.gathering_ms(now_ms, timeout))
             };
             self.net.wait(timeout);
             self.channels.reader.set_awake();

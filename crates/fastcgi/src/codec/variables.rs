@@ -166,9 +166,10 @@ fn headers(found: &mut Variables, headers: &[(&[u8], &[u8])]) {
         {
             continue;
         }
-        let mut variable = match name.eq_ignore_ascii_case(b"Content-Type") {
-            true => Vec::new(),
-            false => b"HTTP_".to_vec(),
+        let mut variable = if name.eq_ignore_ascii_case(b"Content-Type") {
+            Vec::new()
+        } else {
+            b"HTTP_".to_vec()
         };
         variable.extend(name.iter().map(|&byte| match byte {
             b'-' => b'_',
@@ -215,9 +216,12 @@ fn front(
     }
     let root = Path::new(root);
     let at = |name: &str| root.join(name.trim_start_matches('/'));
-    let otherwise = || match at(name).is_file() {
-        true => Ok((name.as_bytes().to_vec(), path.len())),
-        false => Err(VariablesError::Script),
+    let otherwise = || {
+        if at(name).is_file() {
+            Ok((name.as_bytes().to_vec(), path.len()))
+        } else {
+            Err(VariablesError::Script)
+        }
     };
     let text = match std::str::from_utf8(path) {
         Ok(text) if is_name => text,
@@ -236,9 +240,10 @@ fn front(
         if place.is_dir() {
             continue;
         }
-        return match segment.ends_with(".php") && is_below(&place, root) {
-            true => Ok((path[..end].to_vec(), end)),
-            false => otherwise(),
+        return if segment.ends_with(".php") && is_below(&place, root) {
+            Ok((path[..end].to_vec(), end))
+        } else {
+            otherwise()
         };
     }
     let index = format!("{}/index.php", text.trim_end_matches('/'));

@@ -277,9 +277,10 @@ impl Keys {
 
     /// Returns the time of the next call of `take_ready`.
     pub fn due(&self, now_ms: u64) -> Deadline {
-        match self.waiting.is_empty() {
-            true => Deadline::NEVER,
-            false => Deadline::after(now_ms, LOOK_MS),
+        if self.waiting.is_empty() {
+            Deadline::NEVER
+        } else {
+            Deadline::after(now_ms, LOOK_MS)
         }
     }
 }

@@ -61,18 +61,17 @@ impl Gateway<'_> {
         let select = Box::new(Listening(Rc::clone(&listeners)));
         self.worker.channels.select_from(CHANNEL, select);
         let sources: Vec<_> = settings.key_sources.iter().flatten().cloned().collect();
-        let keys = match sources.is_empty() {
-            true => None,
-            false => {
-                let refresh = Duration::from_secs(settings.jwks_refresh_s);
-                let logger = self.worker.net.logger();
-                match Keys::begin(&sources, refresh, &logger) {
-                    Ok(keys) => Some(keys),
-                    Err(error) => {
-                        let line = format!("cannot refresh the keys of Mercure: {error}");
-                        self.worker.net.log(fermata_config::LogLevel::Error, &line);
-                        None
-                    }
+        let keys = if sources.is_empty() {
+            None
+        } else {
+            let refresh = Duration::from_secs(settings.jwks_refresh_s);
+            let logger = self.worker.net.logger();
+            match Keys::begin(&sources, refresh, &logger) {
+                Ok(keys) => Some(keys),
+                Err(error) => {
+                    let line = format!("cannot refresh the keys of Mercure: {error}");
+                    self.worker.net.log(fermata_config::LogLevel::Error, &line);
+                    None
                 }
             }
         };
@@ -211,8 +210,8 @@ impl Gateway<'_> {
             payloads: subscribe.payloads,
             is_draft: settings.hub.draft.is_some(),
         };
-        let member = match settings.hub.has_subscriptions {
-            true => match info.to_json() {
+        let member = if settings.hub.has_subscriptions {
+            match info.to_json() {
                 Some(json) => Some((subscriber_id(), json)),
                 None => {
                     let text =
@@ -220,8 +219,9 @@ impl Gateway<'_> {
                     self.refuse_request(handle, 400, text, headers);
                     return;
                 }
-            },
-            false => None,
+            }
+        } else {
+            None
         };
         // A refused subscriber must not create a view.
         let client = self.worker.client_network(handle);
@@ -354,9 +354,10 @@ impl Gateway<'_> {
                 self.refuse_request(handle, 413, &cause.to_string(), headers)
             }
             Err(PublishFailure::Backpressure(cause)) => {
-                let text = match self.is_in_cluster() {
-                    true => cause.to_string(),
-                    false => "The server is busy; publish again.".to_owned(),
+                let text = if self.is_in_cluster() {
+                    cause.to_string()
+                } else {
+                    "The server is busy; publish again.".to_owned()
                 };
                 self.refuse_request(handle, 503, &text, headers);
             }
@@ -537,9 +538,10 @@ impl Gateway<'_> {
                 return;
             }
         }
-        let kind = match is_draft {
-            true => JSON,
-            false => subscription::CONTENT_TYPE.as_bytes(),
+        let kind = if is_draft {
+            JSON
+        } else {
+            subscription::CONTENT_TYPE.as_bytes()
         };
         self.answer(request.handle, 200, Some(kind), &headers, body.as_bytes());
     }

@@ -415,9 +415,10 @@ impl MercureSettings {
 
 /// Returns the role that a directive is about.
 fn role_of(directive: &str) -> usize {
-    match directive.starts_with("publisher") {
-        true => PUBLISHER,
-        false => SUBSCRIBER,
+    if directive.starts_with("publisher") {
+        PUBLISHER
+    } else {
+        SUBSCRIBER
     }
 }
 

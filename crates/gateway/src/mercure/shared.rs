@@ -40,9 +40,10 @@ impl Shared {
 
     /// Returns the ring name of the channel that shares a topic.
     pub fn channel_of(&self, topic: &str, is_private: bool) -> Option<String> {
-        let channel = match is_private {
-            true => format!("{PRIVATE}{topic}"),
-            false => topic.to_owned(),
+        let channel = if is_private {
+            format!("{PRIVATE}{topic}")
+        } else {
+            topic.to_owned()
         };
         let is_shared = match ChannelName::new(&channel).map(ChannelName::access) {
             Ok(Access::Public) => !is_private,

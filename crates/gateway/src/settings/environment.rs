@@ -363,9 +363,10 @@ mod tests {
                     let is_needed = NEEDED.iter().any(|(it, _)| *it == name);
                     let found = found.expect(name);
                     // The debug output does not contain the algorithm of a key, so check that an unsupported one is refused.
-                    let changed = match name.ends_with("_ALG") {
-                        true => read(&[(name, "none")]).is_err(),
-                        false => format!("{found:?}") != format!("{plain:?}"),
+                    let changed = if name.ends_with("_ALG") {
+                        read(&[(name, "none")]).is_err()
+                    } else {
+                        format!("{found:?}") != format!("{plain:?}")
                     };
                     assert!(is_needed || changed, "{name} changes nothing");
                     assert_eq!(found.notes, plain.notes, "{name}");

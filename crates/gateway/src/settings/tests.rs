@@ -133,9 +133,10 @@ fn messages_name_settings_that_exist() {
                     word.trim_matches('_').contains('_') && word.to_ascii_uppercase() != *word
                 });
                 for word in words {
-                    match known.iter().any(|name| name == word) {
-                        true => named += 1,
-                        false => unknown.push(format!("{}: {word}: {sentence}", path.display())),
+                    if known.iter().any(|name| name == word) {
+                        named += 1
+                    } else {
+                        unknown.push(format!("{}: {word}: {sentence}", path.display()))
                     }
                 }
             }

@@ -251,10 +251,11 @@ impl Gateway<'_> {
         };
         let is_begun = matches!(passed.answer, Answer::Pieces { is_begun: true, .. });
         self.forget_passed(handle);
-        match is_begun {
+        if is_begun {
             // The response must not look complete.
-            true => self.worker.drop_stream(handle),
-            false => self.refuse_sockjs(handle, 503, "Try again."),
+            self.worker.drop_stream(handle)
+        } else {
+            self.refuse_sockjs(handle, 503, "Try again.")
         }
     }
 }

@@ -143,9 +143,10 @@ impl Journal {
             .map(|(channel, belief)| line(channel, *belief))
             .collect();
         let len = lines.len() as u64;
-        let start = match len <= part.start {
-            true => 0,
-            false => (part.start + part.len).next_multiple_of(PAGE_BYTES),
+        let start = if len <= part.start {
+            0
+        } else {
+            (part.start + part.len).next_multiple_of(PAGE_BYTES)
         };
         self.file.write_all_at(lines.as_bytes(), start)?;
         self.change(part, Part { start, len })?;

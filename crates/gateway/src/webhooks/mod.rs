@@ -240,10 +240,9 @@ impl Webhooks {
     /// Sets whether this server is the one in the cluster that sends.
     pub fn set_role(&self, sends: bool) {
         for sender in &self.senders {
-            sender.inbox.set_role(match sends {
-                true => Role::Sends,
-                false => Role::Waits,
-            });
+            sender
+                .inbox
+                .set_role(if sends { Role::Sends } else { Role::Waits });
             sender.thread.unpark();
         }
     }

@@ -160,26 +160,25 @@ impl Sender {
 
     fn next_step(&self, is_over: bool) -> Step {
         if self.role == Role::Waits {
-            return match is_over {
-                true => Step::End,
-                false => Step::Wait(LOOK),
-            };
+            return if is_over { Step::End } else { Step::Wait(LOOK) };
         }
         let Some(first) = self.queue.front() else {
             let due_ms = self.occupancy.due_ms();
             let wait = due_ms.map(|ms| Duration::from_millis(ms.saturating_sub(self.now_ms())));
-            return match is_over {
-                true => Step::End,
-                false => Step::Wait(wait.unwrap_or(LOOK).min(LOOK)),
+            return if is_over {
+                Step::End
+            } else {
+                Step::Wait(wait.unwrap_or(LOOK).min(LOOK))
             };
         };
         let now = Instant::now();
         if let Some(failing) = &self.failing
             && now < failing.until
         {
-            return match is_over {
-                true => Step::End,
-                false => Step::Wait(failing.until - now),
+            return if is_over {
+                Step::End
+            } else {
+                Step::Wait(failing.until - now)
             };
         }
         let waited = now.saturating_duration_since(first.since);
@@ -272,9 +271,10 @@ impl Sender {
             self.seen.remove(&channel);
             self.note(
                 &channel,
-                match is_occupied {
-                    true => OccupancyState::Occupied,
-                    false => OccupancyState::Vacant,
+                if is_occupied {
+                    OccupancyState::Occupied
+                } else {
+                    OccupancyState::Vacant
                 },
             );
         }
@@ -362,12 +362,12 @@ impl Sender {
 
     /// Returns the number of further events that fit into the queue.
     fn room(&self) -> usize {
-        match self.queue_bytes < QUEUE_BYTES_MAX {
-            true => self
-                .webhook
+        if self.queue_bytes < QUEUE_BYTES_MAX {
+            self.webhook
                 .queue_events_max
-                .saturating_sub(self.queue.len()),
-            false => 0,
+                .saturating_sub(self.queue.len())
+        } else {
+            0
         }
     }
 

@@ -75,9 +75,10 @@ impl Fields {
     /// Writes content under the name `plain` if the notation can represent the bytes. Otherwise writes base64 under the name
     /// `binary`.
     fn content(&mut self, plain: &str, binary: &str, bytes: &[u8]) {
-        match self.notation == Notation::Tnetstring || std::str::from_utf8(bytes).is_ok() {
-            true => self.bytes(plain, bytes),
-            false => self.value(binary, Value::Bytes(to_base64(bytes).into_bytes())),
+        if self.notation == Notation::Tnetstring || std::str::from_utf8(bytes).is_ok() {
+            self.bytes(plain, bytes)
+        } else {
+            self.value(binary, Value::Bytes(to_base64(bytes).into_bytes()))
         }
     }
 

@@ -84,9 +84,10 @@ impl Outbox {
     ///
     /// With `is_single` the body contains only one event, for the route option `one_event`.
     pub fn offer(&mut self, body: &mut Vec<u8>, is_single: bool) -> usize {
-        self.offered = match is_single {
-            true => self.events.len().min(1),
-            false => self.events.len(),
+        self.offered = if is_single {
+            self.events.len().min(1)
+        } else {
+            self.events.len()
         };
         for event in self.events.iter().take(self.offered) {
             encode(body, event);
@@ -128,9 +129,10 @@ impl Outbox {
             trim(event, left);
         }
         self.offered = 0;
-        Ok(match is_all {
-            true => Accepted::All,
-            false => Accepted::Part,
+        Ok(if is_all {
+            Accepted::All
+        } else {
+            Accepted::Part
         })
     }
 

@@ -370,9 +370,10 @@ impl Peer {
 }
 
 fn check_flags(flags: u8) -> Result<(), ZmtpError> {
-    match flags & !(MORE | LONG | COMMAND) == 0 && flags & (MORE | COMMAND) != MORE | COMMAND {
-        true => Ok(()),
-        false => Err(ZmtpError::Protocol("unknown flags")),
+    if flags & !(MORE | LONG | COMMAND) == 0 && flags & (MORE | COMMAND) != MORE | COMMAND {
+        Ok(())
+    } else {
+        Err(ZmtpError::Protocol("unknown flags"))
     }
 }
 

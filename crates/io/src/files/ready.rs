@@ -45,9 +45,10 @@ impl Ready {
                 }
                 Ready::Look(path, follows) => {
                     let mut found: libc::stat = std::mem::zeroed();
-                    match follows {
-                        true => libc::stat(path.as_ptr(), &raw mut found),
-                        false => libc::lstat(path.as_ptr(), &raw mut found),
+                    if *follows {
+                        libc::stat(path.as_ptr(), &raw mut found)
+                    } else {
+                        libc::lstat(path.as_ptr(), &raw mut found)
                     };
                     Ok(0)
                 }

@@ -159,9 +159,10 @@ impl<'a> Parser<'a> {
     fn flush(&mut self) -> Result<(), PatternError> {
         let text = std::mem::take(&mut self.pending);
         let text = self.canonical(&text)?;
-        match self.out.is_empty() {
-            true => self.literal.push_str(&text),
-            false => self.out.push_str(&regex_lite::escape(&text)),
+        if self.out.is_empty() {
+            self.literal.push_str(&text)
+        } else {
+            self.out.push_str(&regex_lite::escape(&text))
         }
         Ok(())
     }
@@ -232,14 +233,17 @@ impl<'a> Parser<'a> {
             }
             PORT if text.bytes().all(|it| it.is_ascii_digit()) => text.to_owned(),
             PORT => return Err(PatternError::Syntax),
-            PATHNAME if self.is_special => match text.starts_with('/') {
-                true => url::path_of(text, true),
-                // The text continues a segment.
-                false => url::path_of(&format!("/-{text}"), true)
-                    .strip_prefix("/-")
-                    .unwrap_or_default()
-                    .to_owned(),
-            },
+            PATHNAME if self.is_special => {
+                if text.starts_with('/') {
+                    url::path_of(text, true)
+                } else {
+                    // The text continues a segment.
+                    url::path_of(&format!("/-{text}"), true)
+                        .strip_prefix("/-")
+                        .unwrap_or_default()
+                        .to_owned()
+                }
+            }
             PATHNAME => url::escape(text, Part::Opaque),
             SEARCH if self.is_special => url::escape(text, Part::SpecialQuery),
             SEARCH => url::escape(text, Part::Query),

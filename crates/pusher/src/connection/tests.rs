@@ -399,9 +399,10 @@ fn message() -> impl Strategy<Value = (String, bool)> {
         let data = channel
             .starts_with("presence-")
             .then(|| json!({"user_id": noise}).to_string());
-        let auth = match is_signed {
-            true => auth::subscription(&app(), ID, &channel, data.as_deref()),
-            false => format!("key:{noise}"),
+        let auth = if is_signed {
+            auth::subscription(&app(), ID, &channel, data.as_deref())
+        } else {
+            format!("key:{noise}")
         };
         let data = json!({"channel": channel, "auth": auth, "channel_data": data});
         let text = json!({"event": event, "channel": channel, "data": data}).to_string();

@@ -237,9 +237,10 @@ impl Snapshot {
                 writeln!(out, "# HELP fermata_{metric} {}", figure.help)?;
                 // A gauge can be monotonic if the worker reads its value from elsewhere, such as
                 // processor time.
-                let kind = match metric.ends_with("_total") {
-                    true => "counter",
-                    false => kind,
+                let kind = if metric.ends_with("_total") {
+                    "counter"
+                } else {
+                    kind
                 };
                 writeln!(out, "# TYPE fermata_{metric} {kind}")?;
             }
@@ -298,9 +299,10 @@ impl Snapshot {
 /// Writes metrics of the server: name, help and value. A counter's name ends in `_total`.
 fn write_series(out: &mut String, series: &[(&str, &str, u64)]) -> fmt::Result {
     for (name, help, value) in series {
-        let kind = match name.ends_with("_total") {
-            true => "counter",
-            false => "gauge",
+        let kind = if name.ends_with("_total") {
+            "counter"
+        } else {
+            "gauge"
         };
         writeln!(out, "# HELP fermata_{name} {help}")?;
         writeln!(out, "# TYPE fermata_{name} {kind}")?;

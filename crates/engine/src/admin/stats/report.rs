@@ -105,9 +105,10 @@ impl Reporter {
 
     /// Returns the time at which the worker has to wake for its statistics.
     pub(crate) fn due(&self) -> Deadline {
-        match self.has_news {
-            true => self.copy.min(self.sample),
-            false => self.sample,
+        if self.has_news {
+            self.copy.min(self.sample)
+        } else {
+            self.sample
         }
     }
 

@@ -182,14 +182,13 @@ impl Cluster {
 
 /// Returns the name in the setting, or the fingerprint of secrets.
 fn application(name: &str, secrets: Option<&str>) -> Option<String> {
-    match name.is_empty() {
-        true => secrets.map(str::to_owned),
+    if name.is_empty() {
+        secrets.map(str::to_owned)
+    } else {
         // The name becomes a NATS header.
-        false => {
-            let is_plain = |it: &char| it.is_ascii_alphanumeric() || "-_.".contains(*it);
-            let name = name.chars().map(|it| if is_plain(&it) { it } else { '_' });
-            Some(name.take(APPLICATION_CHARS_MAX).collect())
-        }
+        let is_plain = |it: &char| it.is_ascii_alphanumeric() || "-_.".contains(*it);
+        let name = name.chars().map(|it| if is_plain(&it) { it } else { '_' });
+        Some(name.take(APPLICATION_CHARS_MAX).collect())
     }
 }
 

@@ -524,9 +524,10 @@ impl PastReader {
                         seq: entry.seq,
                         ..after
                     };
-                    match record.become_logged(place, entry.unix_ms, &entry.message, entry.except) {
-                        true => Past::Record,
-                        false => Past::Gap { up_to: entry.seq },
+                    if record.become_logged(place, entry.unix_ms, &entry.message, entry.except) {
+                        Past::Record
+                    } else {
+                        Past::Gap { up_to: entry.seq }
                     }
                 }
                 Some(entry) => Past::Gap { up_to: entry.seq },

@@ -204,9 +204,10 @@ impl Members {
                 until.min(Deadline::after(quiet_ms, ANSWERS_QUIET_MS))
             }
         };
-        match is_used {
-            true => question.min(self.compare).min(self.beat),
-            false => question,
+        if is_used {
+            question.min(self.compare).min(self.beat)
+        } else {
+            question
         }
     }
 
@@ -571,11 +572,10 @@ impl Members {
         let is_announced = fact.flags & FLAG_ANNOUNCED != 0;
         let decision = self.state.decision(place).unwrap_or_else(|| {
             let others = known.connections - known.of_slot.min(known.connections);
-            let changes = match self.state.is_presence_known() {
-                true => {
-                    slot.is_some() && others == 0 && (known.of_slot == 0) != (fact.connections == 0)
-                }
-                false => fact.flags & FLAG_CHANGES != 0,
+            let changes = if self.state.is_presence_known() {
+                slot.is_some() && others == 0 && (known.of_slot == 0) != (fact.connections == 0)
+            } else {
+                fact.flags & FLAG_CHANGES != 0
             };
             let has_other_info = self.state.is_presence_known()
                 && slot.is_some()

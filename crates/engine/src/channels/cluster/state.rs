@@ -235,9 +235,10 @@ impl State {
 
     /// Returns the time for which the log has been unreachable.
     pub fn away_ms(&self, now_ms: u64) -> u64 {
-        match self.says_ready() {
-            true => self.silence_ms(now_ms),
-            false => now_ms.saturating_sub(self.words[AWAY_SINCE_MS].load(Ordering::Relaxed)),
+        if self.says_ready() {
+            self.silence_ms(now_ms)
+        } else {
+            now_ms.saturating_sub(self.words[AWAY_SINCE_MS].load(Ordering::Relaxed))
         }
     }
 

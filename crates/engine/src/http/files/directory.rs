@@ -216,9 +216,10 @@ impl Roots {
         let Some((root, _)) = place else {
             return Err(FileError::NotFound);
         };
-        match directory.options.links {
-            true => open_linked(root.as_fd(), &directory.root, relative),
-            false => open_within(root.as_fd(), &directory.root, relative),
+        if directory.options.links {
+            open_linked(root.as_fd(), &directory.root, relative)
+        } else {
+            open_within(root.as_fd(), &directory.root, relative)
         }
     }
 }

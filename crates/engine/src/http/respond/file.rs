@@ -355,9 +355,10 @@ impl Http {
             Some(asked) => asked.method == Method::Get,
             None => !is_head,
         };
-        match is_get || is_head {
-            true => asked.plan(validators, len, is_get && !is_packed, self.date_unix_s),
-            false => Plan::Whole,
+        if is_get || is_head {
+            asked.plan(validators, len, is_get && !is_packed, self.date_unix_s)
+        } else {
+            Plan::Whole
         }
     }
 

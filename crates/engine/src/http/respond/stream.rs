@@ -80,9 +80,10 @@ impl<D: Driver> Net<D> {
         let is_held = holds_rest || stream.piece_bytes > 0;
         if is_held {
             // PHP retains the complete piece until its last byte is accepted.
-            stream.piece_bytes = match holds_rest {
-                true => stream.piece_bytes.max(piece.len()),
-                false => 0,
+            stream.piece_bytes = if holds_rest {
+                stream.piece_bytes.max(piece.len())
+            } else {
+                0
             };
         }
         let has_length = stream.left.is_some();

@@ -372,10 +372,7 @@ impl Http {
             return Step::Again;
         }
         let request = &mut self.request;
-        let body = match ends {
-            true => Body::None,
-            false => request.head.body,
-        };
+        let body = if ends { Body::None } else { request.head.body };
         let is_head = request.head.method == Method::Head;
         let is_waiting = request.head.expect_continue;
         if let Some((connection, exchange)) = net.connections.pair_mut(index.exchange()).known() {

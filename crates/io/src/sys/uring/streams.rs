@@ -174,9 +174,10 @@ impl Uring {
 
     pub(super) fn on_hangup(&mut self, fd: Fd, is_broken: bool, has_more: bool) {
         let slot = &mut self.slots[fd as usize];
-        let remote = match is_broken {
-            true => Remote::Broken,
-            false => Remote::Ended,
+        let remote = if is_broken {
+            Remote::Broken
+        } else {
+            Remote::Ended
         };
         if !has_more {
             slot.awaits_hangup = false;

@@ -226,10 +226,7 @@ impl Connection {
                 return Ok(Some(Event::Refused { stream, refusal }));
             }
         };
-        let reading = match end {
-            true => Reading::Ended,
-            false => Reading::Body,
-        };
+        let reading = if end { Reading::Ended } else { Reading::Body };
         let mut new = Stream::new(id, reading, self.peer.window, self.own_window(c.limits));
         if let Some(incoming) = new.incoming() {
             incoming.missing = length;

@@ -38,10 +38,7 @@ impl Process {
     pub(super) fn connect(&mut self, server: Address) {
         let opened = self.open(&server);
         self.server = Some(server);
-        let opened = opened.and_then(|is_secured| match is_secured {
-            true => self.secure(),
-            false => Ok(()),
-        });
+        let opened = opened.and_then(|is_secured| if is_secured { self.secure() } else { Ok(()) });
         let now_ms = self.driver.refresh_now();
         match opened {
             Ok(()) if self.handshake_until.is_none() => self.bridge.handle_connected(now_ms),

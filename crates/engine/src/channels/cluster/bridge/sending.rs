@@ -93,10 +93,11 @@ impl Process {
         let Some(slot) = self.publishers.remove(&outbox).filter(|it| *it != NOBODY) else {
             return;
         };
-        match self.state.answer(slot, outbox, answer) {
-            true => self.answered.insert(slot.into()),
+        if self.state.answer(slot, outbox, answer) {
+            self.answered.insert(slot.into())
+        } else {
             // The publisher times out, and reports that the event may have been published.
-            false => self.unheard += 1,
+            self.unheard += 1
         }
     }
 }
