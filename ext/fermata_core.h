@@ -28,7 +28,7 @@
 #define FM_MISUSE 2
 
 /**
- * A limit is reached and a later retry may succeed: BackpressureException.
+ * A limit is reached, and a later retry may succeed. PHP throws BackpressureException.
  */
 #define FM_BACKPRESSURE 3
 
@@ -43,7 +43,7 @@
 #define FM_TIMEOUT 5
 
 /**
- * The client disconnected, or the request already has a response; nothing to report.
+ * The client disconnected, or the request already has a response. There is nothing to report.
  */
 #define FM_GONE 6
 
@@ -53,7 +53,7 @@
 #define FM_INTERNAL 7
 
 /**
- * The bytes so far are valid but incomplete; nothing to report.
+ * The bytes so far are valid but incomplete. There is nothing to report.
  */
 #define FM_PARTIAL 8
 
@@ -73,7 +73,7 @@
 #define FM_ID_BYTES 60
 
 /**
- * Result of `fm_publish_begin`: start the publish again a little later.
+ * Result of `fm_publish_begin`. Start the publish again a little later.
  */
 #define FM_PUBLISH_LATER UINT64_MAX
 
@@ -88,7 +88,7 @@
 #define FM_STREAM_PIECES 1
 
 /**
- * `fm_stream_wanted`: call `fm_stream_begin` without a piece; no other call follows.
+ * Result of `fm_stream_wanted`: call `fm_stream_begin` without a piece. No other call follows.
  */
 #define FM_STREAM_HEAD 2
 
@@ -108,12 +108,12 @@
 #define FM_STATIC_FILE 0
 
 /**
- * `fm_static_find`: nothing; respond with 404.
+ * Result of `fm_static_find`: nothing was found, so respond with 404.
  */
 #define FM_STATIC_NOTHING 1
 
 /**
- * `fm_static_find`: a directory; redirect with 308 to the same path with a trailing slash.
+ * Result of `fm_static_find`: the path is a directory, so redirect with 308 to the same path with a trailing slash.
  */
 #define FM_STATIC_DIRECTORY 2
 
@@ -123,7 +123,7 @@
 #define FM_STATIC_FAILED 3
 
 /**
- * A job starts in this process.
+ * A job has started in this process.
  */
 #define FM_COMPANION_JOB_BEGINS 0
 
@@ -153,7 +153,7 @@
 #define FM_FILE_WRITE 2
 
 /**
- * Copies `path` to `other`; `flag`: replace an existing file.
+ * Copies `path` to `other`. `flag`: replace an existing file.
  */
 #define FM_FILE_COPY 3
 
@@ -173,7 +173,7 @@
 #define FM_FILE_REMOVE 6
 
 /**
- * Renames `path` to `other`; `flag`: replace an existing file.
+ * Renames `path` to `other`. `flag`: replace an existing file.
  */
 #define FM_FILE_RENAME 7
 
@@ -188,7 +188,7 @@
 #define FM_FILE_OPEN 9
 
 /**
- * Creates a temporary file in the directory `path`; its name starts with `other`.
+ * Creates a temporary file in the directory `path`. The file's name starts with `other`.
  */
 #define FM_FILE_TEMPORARY 10
 
@@ -248,7 +248,7 @@
 #define FM_WRITE_APPEND 2
 
 /**
- * Creates the file; fails if it exists.
+ * Creates the file. Fails if the file exists.
  */
 #define FM_WRITE_NEW 3
 
@@ -258,7 +258,7 @@
 #define FM_OPEN_READ 0
 
 /**
- * Opens a file for reading and writing; creates it if it does not exist.
+ * Opens a file for reading and writing. Creates the file if it does not exist.
  */
 #define FM_OPEN_UPDATE 1
 
@@ -268,12 +268,12 @@
 #define FM_OPEN_REPLACE 2
 
 /**
- * Opens a file for appending; creates it if it does not exist.
+ * Opens a file for appending. Creates the file if it does not exist.
  */
 #define FM_OPEN_APPEND 3
 
 /**
- * Creates a file for reading and writing; fails if it exists.
+ * Creates a file for reading and writing. Fails if the file exists.
  */
 #define FM_OPEN_NEW 4
 
@@ -313,7 +313,7 @@
 #define FM_FILE_NOT_EMPTY 38
 
 /**
- * Any other error; see the message.
+ * Any other error. The message describes it.
  */
 #define FM_FILE_OTHER 39
 
@@ -418,7 +418,7 @@
 #define FM_CALL_MAKE_DIRECTORY 13
 
 /**
- * Like FM_CALL_LOAD, for an `fd` that must not be duplicated: C keeps it open until the call completes.
+ * Like FM_CALL_LOAD, for an `fd` that must not be duplicated. C keeps the descriptor open until the call completes.
  */
 #define FM_CALL_LOAD_HELD 14
 
@@ -488,7 +488,7 @@
 #define FM_ACK_LOCAL 1
 
 /**
- * Requests are not recorded, or this one has ended.
+ * Requests are not recorded, or this request has ended.
  */
 #define FM_SPAN_NONE 0
 
@@ -498,7 +498,7 @@
 #define FM_SPAN_RECORDED 1
 
 /**
- * Other requests are recorded, this one is not.
+ * Other requests are recorded, but this one is not.
  */
 #define FM_SPAN_LEFT_OUT 2
 
@@ -593,7 +593,7 @@
 #define FM_WATCH_READ 1
 
 /**
- * Space for writing.
+ * The descriptor has space for writing.
  */
 #define FM_WATCH_WRITE 2
 
@@ -618,7 +618,7 @@
 #define FM_EVENT_REQUEST 1
 
 /**
- * The worker has stopped; free it and exit the process with `fm_worker_exit_code`.
+ * The worker has stopped. Free it, and exit the process with `fm_worker_exit_code`.
  */
 #define FM_EVENT_STOP 2
 
@@ -645,8 +645,8 @@
 #define FM_EVENT_WS_CLOSE 6
 
 /**
- * The client of `request` or `socket` (the other is 0) disconnected while its handler waits; at most once for each.
- * Only `kind`, `request` and `socket` are set.
+ * The client of `request` or `socket` disconnected while its handler waits. The other of these two fields is 0. The event occurs
+ * at most once for each. Only `kind`, `request` and `socket` are set.
  */
 #define FM_EVENT_GONE 7
 
@@ -697,7 +697,7 @@
 #define FM_SLOW_GAP 0
 
 /**
- * A slow client is closed; it reconnects with its last event id.
+ * A slow client is closed. It reconnects with its last event id.
  */
 #define FM_SLOW_CLOSE 1
 
@@ -717,12 +717,12 @@
 #define FM_WS_MASK_EITHER 0
 
 /**
- * Frames must be masked: they are from a client.
+ * Frames must be masked, because they are from a client.
  */
 #define FM_WS_MASK_REQUIRED 1
 
 /**
- * Frames must not be masked: they are from a server.
+ * Frames must not be masked, because they are from a server.
  */
 #define FM_WS_MASK_FORBIDDEN 2
 
@@ -757,7 +757,7 @@
 #define FM_WS_RECEIVED_CLOSE 5
 
 /**
- * The companion, in its own process and in every process it forks.
+ * Handle of the companion, in its own process and in every process that it forks.
  */
 typedef struct FmCompanion FmCompanion;
 
@@ -777,7 +777,7 @@ typedef struct FmOpenFile FmOpenFile;
 typedef struct FmServer FmServer;
 
 /**
- * This process's handle of a table; each forked process has its own.
+ * This process's handle of a table. Each forked process has its own handle.
  */
 typedef struct FmTable FmTable;
 
@@ -792,16 +792,16 @@ typedef struct FmWorker FmWorker;
 typedef struct FmWsClient FmWsClient;
 
 /**
- * A request, from its event until its client is released. Also identifies the stream or hold that responds to it. 0
- * means none.
+ * A request, from its event until its client is released. The handle also identifies the stream or hold that responds to the
+ * request. 0 means none.
  */
 typedef uint64_t FmRequest;
 
 /**
  * Bytes with a length, not NUL-terminated. `ptr` is NULL if and only if the value is absent.
  *
- * Invariant: in a value made by C, `ptr` is NULL or points to `len` bytes that stay unchanged until the function
- * returns. Values made here, by `lend`, are only returned to C.
+ * Invariant: in a value made by C, `ptr` is NULL or points to `len` bytes that stay unchanged until the function returns. Values
+ * that Rust makes with `lend` are only returned to C.
  */
 typedef struct FmStr {
   /**
@@ -837,7 +837,7 @@ typedef struct FmResponse {
    */
   uint32_t status;
   /**
-   * Content-Type; `ptr` NULL for none.
+   * Content-Type. `ptr` is NULL for none.
    */
   struct FmStr content_type;
   /**
@@ -853,7 +853,7 @@ typedef struct FmResponse {
    */
   struct FmStr body;
   /**
-   * Reason phrase for HTTP/1; `ptr` NULL for the standard one. It has passed `fm_header_valid`.
+   * Reason phrase for HTTP/1. `ptr` is NULL for the standard phrase. The phrase has passed `fm_header_valid`.
    */
   struct FmStr reason;
 } FmResponse;
@@ -915,12 +915,12 @@ typedef struct FmFile {
    */
   struct FmStr root;
   /**
-   * Handler of `fm_server_guard_files` whose tree contains the file; FM_NO_HANDLER for none. With a handler,
-   * `path` is the decoded path of the request.
+   * Handler of `fm_server_guard_files` whose tree contains the file. FM_NO_HANDLER: no tree contains it. With a handler, `path`
+   * is the decoded path of the request.
    */
   uint32_t tree;
   /**
-   * Content-Type; `ptr` NULL derives it from the file name.
+   * Content-Type. If `ptr` is NULL, it is derived from the file name.
    */
   struct FmStr content_type;
   /**
@@ -966,7 +966,7 @@ typedef struct FmAuthOf {
    */
   struct FmStr channel;
   /**
-   * JSON of the user; `ptr` NULL for none.
+   * JSON of the user. `ptr` is NULL for none.
    */
   struct FmStr data;
 } FmAuthOf;
@@ -1002,25 +1002,25 @@ typedef struct FmUpdate {
    */
   struct FmStr data;
   /**
-   * Event id; `ptr` NULL for one that the server assigns.
+   * Event id. If `ptr` is NULL, the server assigns an id.
    */
   struct FmStr id;
   /**
-   * Event type; `ptr` NULL for none.
+   * Event type. `ptr` is NULL for none.
    */
   struct FmStr kind;
   /**
-   * Reconnection time of subscribers in milliseconds; -1 for none.
+   * Reconnection time of subscribers in milliseconds. -1: none is sent.
    */
   int64_t retry_ms;
   /**
-   * True if only subscribers whose token covers a topic receive it.
+   * True if only subscribers whose token covers a topic receive the update.
    */
   bool is_private;
 } FmUpdate;
 
 /**
- * A PHP-FPM pool and the paths it serves.
+ * A PHP-FPM pool, and the paths that it serves.
  */
 typedef struct FmFastCgi {
   /**
@@ -1036,7 +1036,7 @@ typedef struct FmFastCgi {
    */
   struct FmStr root;
   /**
-   * Script for paths that name no script; `ptr` NULL for none.
+   * Script for paths that name no script. `ptr` is NULL for none.
    */
   struct FmStr index;
   /**
@@ -1060,7 +1060,7 @@ typedef struct FmFastCgi {
    */
   uint32_t queue_max;
   /**
-   * True if `root` is on this machine: the worker serves its files and checks that scripts exist.
+   * True if `root` is on this machine. The worker then serves the files in it and checks that scripts exist.
    */
   bool has_files;
   /**
@@ -1125,8 +1125,8 @@ typedef uint64_t FmFileJobId;
  */
 typedef struct FmFileResult {
   /**
-   * Bytes read; `ptr` NULL after the last line. In lists a NUL follows each name. Valid until the next call with a
-   * job or result.
+   * Bytes read. `ptr` is NULL after the last line. In lists, a NUL follows each name. Valid until the next call with a job or
+   * result.
    */
   struct FmStr bytes;
   /**
@@ -1134,7 +1134,7 @@ typedef struct FmFileResult {
    */
   uint64_t count;
   /**
-   * Opened file; the caller frees it.
+   * Opened file. The caller frees it.
    */
   struct FmOpenFile *file;
   /**
@@ -1200,7 +1200,7 @@ typedef struct FmFileCall {
    */
   uint32_t mode;
   /**
-   * See FM_CALL_*. The caller may close it after `fm_file_call` returns, except for FM_CALL_*_HELD.
+   * See FM_CALL_*. The caller may close the descriptor after `fm_file_call` returns, except for FM_CALL_*_HELD.
    */
   int32_t fd;
   /**
@@ -1259,12 +1259,12 @@ typedef struct FmEvent {
    */
   uint16_t code;
   /**
-   * True if the message of FM_EVENT_WS_MESSAGE is binary; otherwise it is valid UTF-8.
+   * True if the message of FM_EVENT_WS_MESSAGE is binary. Otherwise the message is valid UTF-8.
    */
   bool binary;
   /**
-   * Status that the core would have sent without the handlers of `fm_server_fallback` and `fm_server_guard_files`;
-   * 0 for all other handlers.
+   * Status that the core would have sent without the handlers of `fm_server_fallback` and `fm_server_guard_files`. 0 for all
+   * other handlers.
    */
   uint16_t unrouted;
   /**
@@ -1288,7 +1288,7 @@ typedef struct FmEvent {
    */
   struct FmStr query;
   /**
-   * Allow header for a response with the status `unrouted`; `ptr` NULL for none.
+   * Allow header for a response with the status `unrouted`. `ptr` is NULL for none.
    */
   struct FmStr allow;
   /**
@@ -1296,7 +1296,7 @@ typedef struct FmEvent {
    */
   uint32_t headers_len;
   /**
-   * Parts of the body outside of `body`, for `fm_upload_*`; 0 for none. Release it after the request.
+   * Parts of the body outside of `body`, for `fm_upload_*`. 0 means none. Release the upload after the request.
    * FM_UPLOAD_ARRIVING: the body is still arriving and `fm_body_read` reads it.
    */
   uint32_t upload;
@@ -1307,7 +1307,7 @@ typedef struct FmEvent {
  */
 typedef struct FmMessage {
   /**
-   * Event name; `ptr` NULL for none.
+   * Event name. `ptr` is NULL for none.
    */
   struct FmStr name;
   /**
@@ -1380,7 +1380,7 @@ typedef struct FmStatic {
    */
   bool immutable;
   /**
-   * File to serve for a directory; empty for none.
+   * Name of the file that is served for a directory. Empty for none.
    */
   struct FmStr index;
   /**
@@ -1468,7 +1468,7 @@ typedef struct FmFrames {
  */
 typedef struct FmStart {
   /**
-   * The worker. If it and `companion` are NULL, this is the calling process and all workers have exited.
+   * The worker. If both this field and `companion` are NULL, this is the calling process, and all workers have exited.
    */
   struct FmWorker *worker;
   /**
@@ -1480,11 +1480,11 @@ typedef struct FmStart {
    */
   uint32_t worker_index;
   /**
-   * The companion; NULL in all other processes.
+   * The companion. NULL in all other processes.
    */
   struct FmCompanion *companion;
   /**
-   * Process id of a companion that still runs (calling process only), which the caller must stop; 0 for none.
+   * Process id of a companion that still runs and that the caller must stop. Only the calling process gets it. 0 means none.
    */
   int32_t companion_pid;
   /**
@@ -1494,8 +1494,8 @@ typedef struct FmStart {
 } FmStart;
 
 /**
- * WebSocket route. For bytes and milliseconds, -1 means the setting of the same name with the prefix `websocket_`; 0
- * disables a time.
+ * WebSocket route. For bytes and milliseconds, -1 means the setting of the same name with the prefix `websocket_`. 0 disables a
+ * time.
  */
 typedef struct FmWsRoute {
   /**
@@ -1507,7 +1507,7 @@ typedef struct FmWsRoute {
    */
   uint32_t callbacks;
   /**
-   * Allowed origins, `scheme://host` or `scheme://host:port`; NULL allows only the same host.
+   * Allowed origins, `scheme://host` or `scheme://host:port`. NULL allows only the origin of the same host.
    */
   const struct FmStr *origins;
   /**
@@ -1531,11 +1531,11 @@ typedef struct FmWsRoute {
    */
   int64_t message_bytes_max;
   /**
-   * Maximum size of a frame, in bytes; 0 = same as a message.
+   * Maximum size of a frame, in bytes. 0 means the same as for a message.
    */
   int64_t frame_bytes_max;
   /**
-   * Maximum bytes queued for one socket.
+   * Maximum number of bytes that are queued for one socket.
    */
   int64_t queue_bytes_max;
   /**
@@ -1543,7 +1543,7 @@ typedef struct FmWsRoute {
    */
   int64_t ping_interval_ms;
   /**
-   * Time to wait for any input after a ping; then the connection is closed.
+   * Time to wait for any input after a ping. After this time, the connection is closed.
    */
   int64_t pong_timeout_ms;
   /**
@@ -1563,7 +1563,7 @@ typedef struct FmWsRoute {
    */
   bool server_takeover;
   /**
-   * True to let clients keep the window between their messages.
+   * True if clients may keep the compression window between their messages.
    */
   bool client_takeover;
   /**
@@ -1589,11 +1589,11 @@ typedef struct FmWsJoin {
    */
   struct FmStr channel;
   /**
-   * User for presence; `ptr` NULL for none.
+   * User for presence. `ptr` is NULL for none.
    */
   struct FmStr user;
   /**
-   * JSON about the user; `ptr` NULL for none.
+   * JSON about the user. `ptr` is NULL for none.
    */
   struct FmStr info;
   /**
@@ -1601,7 +1601,7 @@ typedef struct FmWsJoin {
    */
   bool announce;
   /**
-   * Last event id that the client received; `ptr` NULL for none.
+   * Last event id that the client received. `ptr` is NULL for none.
    */
   struct FmStr since;
   /**
@@ -1627,7 +1627,7 @@ typedef struct FmWsInfo {
    */
   size_t queued_bytes;
   /**
-   * Subprotocol; `ptr` NULL for none. Valid until the next `fm_next_event`.
+   * Subprotocol. `ptr` is NULL for none. Valid until the next `fm_next_event`.
    */
   struct FmStr protocol;
 } FmWsInfo;
@@ -1667,7 +1667,7 @@ typedef struct FmUploadedFile {
    */
   struct FmStr name;
   /**
-   * Content-Type from the client; `ptr` NULL for none.
+   * Content-Type from the client. `ptr` is NULL for none.
    */
   struct FmStr content_type;
   /**
@@ -1729,7 +1729,7 @@ typedef struct FmFibers {
    */
   uint64_t callback_wait_ms_max;
   /**
-   * True if such a wait throws.
+   * True if such a wait throws an exception.
    */
   bool callback_wait_throws;
 } FmFibers;
@@ -1773,11 +1773,11 @@ typedef struct FmHold {
    */
   size_t channels_len;
   /**
-   * User for presence; `ptr` NULL for none.
+   * User for presence. `ptr` is NULL for none.
    */
   struct FmStr user;
   /**
-   * JSON about the user; `ptr` NULL for none.
+   * JSON about the user. `ptr` is NULL for none.
    */
   struct FmStr info;
   /**
@@ -1785,7 +1785,7 @@ typedef struct FmHold {
    */
   bool announce;
   /**
-   * Last event id that the client received; `ptr` NULL for none.
+   * Last event id that the client received. `ptr` is NULL for none.
    */
   struct FmStr since;
   /**
@@ -1831,7 +1831,7 @@ typedef struct FmMember {
    */
   struct FmStr user;
   /**
-   * JSON about the user; `ptr` NULL for none.
+   * JSON about the user. `ptr` is NULL for none.
    */
   struct FmStr info;
   /**
@@ -1854,7 +1854,7 @@ typedef struct FmPast {
    */
   struct FmStr id;
   /**
-   * Event name; `ptr` NULL for none.
+   * Event name. `ptr` is NULL for none.
    */
   struct FmStr name;
   /**
@@ -1884,7 +1884,7 @@ typedef struct FmWsFrame {
    */
   uint8_t key[4];
   /**
-   * Close code to send after a violation, or the code of a close frame whose payload was read; 0 for none.
+   * Close code to send after a violation, or the code of a close frame whose payload was read. 0 means none.
    */
   uint16_t close_code;
   /**
@@ -1967,9 +1967,9 @@ typedef struct FmWsReceived {
 uint32_t fm_stream_wanted(const struct FmWorker *worker, FmRequest request, uint32_t status);
 
 /**
- * Starts a response stream. The first piece is the body of `response`; `taken` receives the number of bytes
- * accepted. `length` is the total length of all pieces, -1 if unknown. FM_EVENT_STREAM requests more. FM_GONE;
- * FM_MISUSE if the piece exceeds `length`; the request is then still open.
+ * Starts a response stream. The first piece is the body of `response`. `taken` receives the number of bytes accepted. `length` is
+ * the total length of all pieces, or -1 if it is unknown. FM_EVENT_STREAM requests more. FM_GONE; FM_MISUSE if the piece exceeds
+ * `length`; the request is then still open.
  */
 uint32_t fm_stream_begin(struct FmWorker *worker,
                          FmRequest request,
@@ -1979,8 +1979,8 @@ uint32_t fm_stream_begin(struct FmWorker *worker,
                          struct FmError *error);
 
 /**
- * Passes the next piece of a stream; `taken` receives the number of bytes accepted. Pass the rest at the next
- * FM_EVENT_STREAM. FM_GONE; FM_MISUSE if the stream exceeds its length: end it with `fm_stream_fail`.
+ * Passes the next piece of a stream. `taken` receives the number of bytes accepted. Pass the rest at the next FM_EVENT_STREAM.
+ * FM_GONE; FM_MISUSE if the stream exceeds its length: end it with `fm_stream_fail`.
  */
 uint32_t fm_stream_write(struct FmWorker *worker,
                          FmRequest request,
@@ -2014,9 +2014,11 @@ uint32_t fm_static_find(struct FmWorker *worker,
                         struct FmStr path);
 
 /**
- * Responds with a file: complete, as a range, or with 304; 404 if it does not exist. FM_GONE.
+ * Responds with a file: with the complete file, with a range, or with 304. Responds with 404 if the file does not exist. FM_GONE.
  */
-uint32_t fm_respond_file(struct FmWorker *worker, FmRequest request, const struct FmFile *file);
+uint32_t fm_respond_file(struct FmWorker *worker,
+                         FmRequest request,
+                         const struct FmFile *file);
 
 /**
  * Writes a log line under the companion's name; `level` from 0 (error) to 3 (debug).
@@ -2088,7 +2090,7 @@ uint32_t fm_mercure_publish(struct FmWorker *worker,
                             struct FmError *error);
 
 /**
- * Forwards requests below a prefix to PHP-FPM; they cause no events. FM_MISUSE names the argument.
+ * Forwards requests below a prefix to PHP-FPM. These requests cause no events. FM_MISUSE names the argument.
  */
 uint32_t fm_server_fastcgi(struct FmServer *server,
                            const struct FmFastCgi *given,
@@ -2109,7 +2111,7 @@ uint32_t fm_file_begin(struct FmWorker *worker,
                        struct FmError *error);
 
 /**
- * Returns the `user` of the next pending job that has completed. False if there is none.
+ * Returns the `user` of the next pending job that has completed. Returns false if there is none.
  */
 bool fm_file_next(struct FmWorker *worker, uint64_t *user);
 
@@ -2136,7 +2138,7 @@ int64_t fm_file_cached(const struct FmWorker *worker,
                        int64_t length);
 
 /**
- * Reads the file that `fm_file_cached` opened, and closes it. False if a part is no longer cached; use a job then.
+ * Reads the file that `fm_file_cached` opened, and closes it. Returns false if a part is no longer cached. Use a job then.
  *
  * # Safety
  * The contract at the head of the header: bytes and arrays have the documented sizes.
@@ -2184,9 +2186,9 @@ uint32_t fm_open_file_lock(struct FmOpenFile *file,
                            struct FmError *error);
 
 /**
- * Starts a call. False if that is impossible: the caller then makes the call itself. If `id` is 0, the call is
- * complete and `answer` is its result or a negative error number. Otherwise it is pending, and after FM_EVENT_WAKE
- * `fm_file_next` may return `user`; then call `fm_file_call_take` or `fm_file_forget`.
+ * Starts a call. Returns false if that is impossible. The caller then makes the call itself. If `id` is 0, the call is complete
+ * and `answer` is its result or a negative error number. Otherwise it is pending, and after FM_EVENT_WAKE `fm_file_next` may
+ * return `user`; then call `fm_file_call_take` or `fm_file_forget`.
  */
 bool fm_file_call(struct FmWorker *worker,
                   const struct FmFileCall *call,
@@ -2195,13 +2197,14 @@ bool fm_file_call(struct FmWorker *worker,
                   int64_t *answer);
 
 /**
- * Returns the result of a call that `fm_file_next` returned, like `answer` of `fm_file_call`.
+ * Returns the result of a call that `fm_file_next` returned. The result has the form of `answer` of `fm_file_call`.
  */
-int64_t fm_file_call_take(struct FmWorker *worker, FmFileJobId id);
+int64_t fm_file_call_take(struct FmWorker *worker,
+                          FmFileJobId id);
 
 /**
- * Returns true if the caller may make a short call inside the event loop. The call transfers `bytes` and, if
- * `writes`, writes to this file. Call `fm_file_tried` afterwards.
+ * Returns true if the caller may make a short call inside the event loop. The call transfers `bytes`. If `writes` is true, it
+ * writes to this file. Call `fm_file_tried` afterwards.
  */
 bool fm_file_may_try(struct FmWorker *worker,
                      uint64_t bytes,
@@ -2220,13 +2223,13 @@ void fm_file_tried(struct FmWorker *worker);
 void fm_file_settle(struct FmWorker *worker, uint64_t device, uint64_t inode);
 
 /**
- * Returns file_inline_bytes_max, the maximum bytes that one call transfers inside the event loop.
+ * Returns the setting file_inline_bytes_max, which is the maximum number of bytes that one call transfers inside the event loop.
  */
 uint64_t fm_file_inline_bytes_max(const struct FmWorker *worker);
 
 /**
- * Creates the worker of a server in the calling process; always consumes the server. Its clock is stopped. Its log
- * is an unnamed file, for which `log` is a descriptor that the caller owns. Free the worker before `memory`.
+ * Creates the worker of a server in the calling process. Always consumes the server. The worker's clock is stopped. The log is an
+ * unnamed file, for which `log` is a descriptor that the caller owns. Free the worker before `memory`.
  */
 uint32_t fm_in_process_start(struct FmServer *server,
                              int32_t *log,
@@ -2235,8 +2238,8 @@ uint32_t fm_in_process_start(struct FmServer *server,
                              struct FmError *error);
 
 /**
- * Adds a connected stream as if the worker had accepted it from `address`, an IP address; an empty one means a Unix
- * socket. FM_MISUSE for an invalid address; the caller then still owns the descriptor.
+ * Adds a connected stream as if the worker had accepted it from `address`, an IP address. An empty address means a Unix socket.
+ * FM_MISUSE for an invalid address. The caller then still owns the descriptor.
  */
 uint32_t fm_in_process_connect(struct FmWorker *worker,
                                int32_t fd,
@@ -2299,9 +2302,9 @@ uint32_t fm_publisher_publish(struct FmStr control,
                               struct FmError *error);
 
 /**
- * Publishes a message. FM_OK: the message is in the channel's log; in a cluster it is in the shared log. With
- * FM_ACK_LOCAL it is queued for the shared log and the id is empty. The socket `except` of this worker does not
- * receive it; 0 = no exception.
+ * Publishes a message. FM_OK: the message is in the channel's log, or in a cluster in the shared log. With FM_ACK_LOCAL the
+ * message is queued for the shared log and the id is empty. The socket `except` of this worker does not receive it; 0 = no
+ * exception.
  */
 uint32_t fm_publish(struct FmWorker *worker,
                     struct FmStr channel,
@@ -2323,15 +2326,14 @@ uint32_t fm_publish_except(struct FmWorker *worker,
                            struct FmError *error);
 
 /**
- * Sets the request whose handler publishes next, by its handle, so that the publish is part of its trace. 0 = none.
+ * Sets the handle of the request whose handler publishes next, so that the publish is part of the request's trace. 0 means none.
  */
 void fm_publish_for(struct FmWorker *worker,
                     FmRequest request);
 
 /**
- * Sends a message to the workers of all other servers of the cluster, which receive FM_EVENT_PEER_MESSAGE; does
- * nothing without a cluster. FM_OK: the message is queued. FM_MISUSE (too large), FM_BACKPRESSURE (the log is
- * unavailable).
+ * Sends a message to the workers of all other servers of the cluster, which receive FM_EVENT_PEER_MESSAGE. Does nothing without a
+ * cluster. FM_OK: the message is queued. FM_MISUSE (too large), FM_BACKPRESSURE (the log is unavailable).
  */
 uint32_t fm_worker_send_to_servers(struct FmWorker *worker,
                                    struct FmStr data,
@@ -2365,13 +2367,13 @@ uint32_t fm_publish_begin(struct FmWorker *worker,
                           struct FmError *error);
 
 /**
- * Returns the `user` of the next publish with news from the log. False if there is none.
+ * Returns the `user` of the next publish with news from the log. Returns false if there is none.
  */
 bool fm_publish_next(struct FmWorker *worker, uint64_t *user);
 
 /**
- * Returns the outcome of a publish that started at `began_ms`: FM_OK, FM_BACKPRESSURE. While it is pending, `over`
- * is false and the result FM_OK; it completes or times out within `fm_publish_wait_ms_max`.
+ * Returns the outcome of a publish that started at `began_ms`: FM_OK, FM_BACKPRESSURE. While the publish is pending, `over` is
+ * false and the result is FM_OK. The publish completes or times out within `fm_publish_wait_ms_max`.
  */
 uint32_t fm_publish_end(struct FmWorker *worker,
                         FmPublish record,
@@ -2424,7 +2426,7 @@ uint32_t fm_stream_bytes(struct FmWorker *worker,
                          struct FmError *error);
 
 /**
- * Counts `bytes` that PHP holds back for a slow client as buffered, so that they may cause the client's closing. 0
+ * Counts `bytes` as buffered. PHP holds these bytes back for a slow client, and they may cause the client to be closed. Pass 0
  * when PHP holds none.
  */
 void fm_stream_hold(struct FmWorker *worker,
@@ -2442,7 +2444,7 @@ bool fm_worker_is_draining(const struct FmWorker *worker);
 uint64_t fm_worker_keep_alive_ms(const struct FmWorker *worker);
 
 /**
- * Returns the `nth` (from 0) field line of that name, ignoring case. False if there is none.
+ * Returns the `nth` (from 0) field line of that name, ignoring case. Returns false if there is none.
  */
 bool fm_request_header(struct FmWorker *worker,
                        FmRequest request,
@@ -2460,7 +2462,7 @@ bool fm_request_header_at(struct FmWorker *worker,
                           struct FmStr *value);
 
 /**
- * Parses a `traceparent` header value. False if it is malformed.
+ * Parses a `traceparent` header value. Returns false if the value is malformed.
  */
 bool fm_trace_parent(struct FmStr value, struct FmTraceParent *parent);
 
@@ -2472,7 +2474,7 @@ uint32_t fm_request_span(struct FmWorker *worker,
                          struct FmSpan *span);
 
 /**
- * Returns the value of the route parameter `{name}`, percent-decoded. False if the pattern has no such name.
+ * Returns the value of the route parameter `{name}`, percent-decoded. Returns false if the pattern has no such name.
  */
 bool fm_request_route(struct FmWorker *worker,
                       FmRequest request,
@@ -2489,8 +2491,8 @@ bool fm_request_route_at(struct FmWorker *worker,
                          struct FmStr *value);
 
 /**
- * Returns the client's address (without port; `unix` for a Unix socket) and port: from a trusted proxy's header,
- * else from the connection.
+ * Returns the address and port of the client, from a trusted proxy's header or else from the connection. The address has no port,
+ * and is `unix` for a Unix socket.
  */
 bool fm_request_remote(struct FmWorker *worker,
                        FmRequest request,
@@ -2498,8 +2500,8 @@ bool fm_request_remote(struct FmWorker *worker,
                        uint16_t *port);
 
 /**
- * Returns the local address of the connection (without port; empty for a Unix socket), its port, and the HTTP
- * version as `HTTP/1.1`.
+ * Returns the local address of the connection, its port, and the HTTP version as `HTTP/1.1`. The address has no port, and is empty
+ * for a Unix socket.
  */
 bool fm_request_server(struct FmWorker *worker,
                        FmRequest request,
@@ -2508,15 +2510,15 @@ bool fm_request_server(struct FmWorker *worker,
                        struct FmStr *protocol);
 
 /**
- * Returns the requested host and port: from a trusted proxy's header, else from the request. False without a host.
+ * Returns the requested host and port, from a trusted proxy's header or else from the request. Returns false if there is no host.
  */
 bool fm_request_host(struct FmWorker *worker,
                      FmRequest request,
                      struct FmStr *host);
 
 /**
- * Returns true if the client uses TLS, to this server or to a trusted proxy. Sets subject and PEM of the client
- * certificate; `ptr` NULL without one.
+ * Returns true if the client uses TLS, to this server or to a trusted proxy. Sets subject and PEM of the client certificate. `ptr`
+ * is NULL if there is no certificate.
  */
 bool fm_request_tls(struct FmWorker *worker,
                     FmRequest request,
@@ -2541,8 +2543,8 @@ bool fm_header_reserved(struct FmStr name);
 struct FmStr fm_version(void);
 
 /**
- * Returns the row at `index` of the output of `php --ri fermata`: kernel features, then settings with their
- * defaults. False past the end. Always valid.
+ * Returns the row at `index` of the output of `php --ri fermata`: kernel features, then settings with their defaults. Returns
+ * false past the end. The strings are always valid.
  */
 bool fm_info_at(size_t index,
                 struct FmStr *name,
@@ -2668,14 +2670,13 @@ void fm_server_program(struct FmServer *server, struct FmStr name);
 void fm_server_warn(struct FmServer *server, struct FmStr message);
 
 /**
- * Returns the number of workers that the server would start; 0 if a setting is invalid, which `fm_server_start`
- * reports.
+ * Returns the number of workers that the server would start. Returns 0 if a setting is invalid, which `fm_server_start` reports.
  */
 uint32_t fm_server_workers(struct FmServer *server);
 
 /**
- * Makes the master run one more process next to the workers. `fm_server_start` returns there too, with `companion`
- * set. `name` marks its log lines.
+ * Makes the master run one more process next to the workers. `fm_server_start` also returns in that process, with `companion` set.
+ * `name` marks its log lines.
  */
 void fm_server_companion(struct FmServer *server,
                          struct FmStr name);
@@ -2734,8 +2735,8 @@ uint32_t fm_ws_send_to(struct FmWorker *worker,
                        struct FmError *error);
 
 /**
- * Starts to close a socket; no message can be sent afterwards. FM_EVENT_WS_CLOSE follows after the client's close
- * frame or a timeout. FM_GONE, FM_MISUSE (code or reason).
+ * Starts to close a socket. No message can be sent afterwards. FM_EVENT_WS_CLOSE follows after the client's close frame or a
+ * timeout. FM_GONE, FM_MISUSE (code or reason).
  */
 uint32_t fm_ws_disconnect(struct FmWorker *worker,
                           FmSocket socket,
@@ -2760,7 +2761,7 @@ uint32_t fm_ws_join(struct FmWorker *worker,
                     struct FmError *error);
 
 /**
- * Ends a subscription; does nothing without one. FM_GONE.
+ * Ends a subscription. Does nothing if there is none. FM_GONE.
  */
 uint32_t fm_ws_leave(struct FmWorker *worker,
                      FmSocket socket,
@@ -2768,7 +2769,7 @@ uint32_t fm_ws_leave(struct FmWorker *worker,
                      struct FmError *error);
 
 /**
- * Returns the state of a socket. False if it is closed.
+ * Returns the state of a socket. Returns false if the socket is closed.
  */
 bool fm_ws_info(struct FmWorker *worker, FmSocket socket, struct FmWsInfo *info);
 
@@ -2797,7 +2798,7 @@ struct FmTable *fm_table_new(void);
 void fm_table_column(struct FmTable *table, uint32_t column, uint32_t bytes_max);
 
 /**
- * Allocates the table in memory shared with processes forked later, and returns its maximum size. FM_MISUSE,
+ * Allocates the table in memory that is shared with processes forked later. Returns the maximum size of the table. FM_MISUSE,
  * FM_CONFIGURATION (no memory).
  */
 uint32_t fm_table_make(struct FmTable *table,
@@ -2812,7 +2813,7 @@ uint32_t fm_table_make(struct FmTable *table,
 void fm_table_forked(struct FmTable *table);
 
 /**
- * Starts a change; `fm_table_put` sets its columns and `fm_table_set` applies it to a row.
+ * Starts a change. `fm_table_put` sets its columns, and `fm_table_set` applies it to a row.
  */
 void fm_table_begin(struct FmTable *table);
 
@@ -2843,7 +2844,7 @@ uint32_t fm_table_add(struct FmTable *table,
                       struct FmError *error);
 
 /**
- * Deletes a row and reports if it existed. FM_MISUSE (key), FM_BACKPRESSURE.
+ * Deletes a row and reports whether the row existed. FM_MISUSE (key), FM_BACKPRESSURE.
  */
 uint32_t fm_table_delete(struct FmTable *table,
                          struct FmStr key,
@@ -2856,7 +2857,7 @@ uint32_t fm_table_delete(struct FmTable *table,
 uint32_t fm_table_clear(struct FmTable *table, struct FmError *error);
 
 /**
- * Copies a row for `fm_table_value` and reports if it exists. FM_MISUSE (key), FM_BACKPRESSURE.
+ * Copies a row for `fm_table_value` and reports whether the row exists. FM_MISUSE (key), FM_BACKPRESSURE.
  */
 uint32_t fm_table_get(struct FmTable *table,
                       struct FmStr key,
@@ -2898,7 +2899,7 @@ bool fm_table_value(const struct FmTable *table,
 uint32_t fm_table_len(const struct FmTable *table);
 
 /**
- * Frees this process's handle; other processes keep theirs.
+ * Frees this process's handle. Other processes keep theirs.
  */
 void fm_table_free(struct FmTable *table);
 
@@ -2912,8 +2913,8 @@ bool fm_upload_field_at(struct FmWorker *worker,
                         struct FmStr *value);
 
 /**
- * Returns the name at `index` of the file fields without a chosen file, and the number of files before it. False
- * past the end.
+ * Returns the name at `index` of the file fields without a chosen file, and the number of files before it. Returns false past the
+ * end.
  */
 bool fm_upload_unchosen_at(struct FmWorker *worker,
                            uint32_t upload,
@@ -2959,15 +2960,15 @@ uint32_t fm_body_read(struct FmWorker *worker,
 void fm_worker_fibers(const struct FmWorker *worker, struct FmFibers *fibers);
 
 /**
- * Marks the handler of a request as waiting; it responds later. FM_EVENT_GONE reports that its client disconnected
- * before. FM_GONE if the client is already gone, or the request has a response.
+ * Marks the handler of a request as waiting. The handler responds later. FM_EVENT_GONE reports that the client disconnected before
+ * the response. FM_GONE if the client is already gone, or the request has a response.
  */
 uint32_t fm_defer(struct FmWorker *worker,
                   FmRequest request);
 
 /**
- * Marks the handler of a WebSocket as waiting: until `fm_ws_resume` the socket causes only FM_EVENT_GONE and its
- * close. FM_GONE if it is closed.
+ * Marks the handler of a WebSocket as waiting. Until `fm_ws_resume`, the socket causes only FM_EVENT_GONE and its close event.
+ * FM_GONE if the socket is closed.
  */
 uint32_t fm_ws_defer(struct FmWorker *worker,
                      FmSocket socket);
@@ -2978,8 +2979,8 @@ uint32_t fm_ws_defer(struct FmWorker *worker,
 void fm_ws_resume(struct FmWorker *worker, FmSocket socket);
 
 /**
- * Requests one FM_EVENT_WAKE at `due_ms` of `fm_worker_now_ms`. 0 = after the next output and poll for events;
- * UINT64_MAX = never. The last call counts.
+ * Requests one FM_EVENT_WAKE at `due_ms` of `fm_worker_now_ms`. 0 means after the next output and poll for events. UINT64_MAX
+ * means never. The last call replaces earlier ones.
  */
 void fm_worker_wake_at(struct FmWorker *worker,
                        uint64_t due_ms);
@@ -2995,8 +2996,8 @@ uint64_t fm_worker_now_ms(struct FmWorker *worker);
 void fm_worker_busy(struct FmWorker *worker, bool busy);
 
 /**
- * Sets the full flag: no further handler can start. While it is set, only FM_EVENT_WAKE, FM_EVENT_GONE and
- * FM_EVENT_STOP occur.
+ * Sets the flag that the worker is full, so that no further handler can start. While the flag is set, only FM_EVENT_WAKE,
+ * FM_EVENT_GONE and FM_EVENT_STOP occur.
  */
 void fm_worker_full(struct FmWorker *worker,
                     bool full);
@@ -3008,8 +3009,8 @@ void fm_note_handler(struct FmWorker *worker,
                      uint32_t handler);
 
 /**
- * Returns true if another waiting handler or task may resume, or another task may start, in this turn; the previous
- * one has returned or waits. If false, fetch an event first, after `fm_worker_wake_at` with 0.
+ * Returns true if another waiting handler or task may resume, or another task may start, in this turn. The previous one must have
+ * returned or be waiting. If the result is false, fetch an event first, after `fm_worker_wake_at` with 0.
  */
 bool fm_may_resume(struct FmWorker *worker);
 
@@ -3025,8 +3026,8 @@ void fm_send_answers(struct FmWorker *worker);
 void fm_settle(struct FmWorker *worker, FmRequest request);
 
 /**
- * Marks the response stream of `request` as waiting for the application's next piece. FM_EVENT_GONE reports that the
- * client disconnected before. FM_GONE if it already has.
+ * Marks the response stream of `request` as waiting for the application's next piece. FM_EVENT_GONE reports that the client
+ * disconnected before that piece. FM_GONE if the client has already disconnected.
  */
 uint32_t fm_stream_defer(struct FmWorker *worker,
                          FmRequest request);
@@ -3039,9 +3040,9 @@ void fm_stream_later(struct FmWorker *worker,
                      FmRequest request);
 
 /**
- * Requests one FM_EVENT_READY when `fd` is ready for any of `interest` (FM_WATCH_*) or has hung up. Replaces an
- * earlier request; 0 cancels it. The descriptor may be closed at any time; it then causes no event. FM_ALWAYS_READY
- * and FM_MISUSE (not open; no memory left): no request was made.
+ * Requests one FM_EVENT_READY when `fd` is ready for any of `interest` (FM_WATCH_*) or has hung up. Replaces an earlier request; 0
+ * cancels it. The descriptor may be closed at any time. It then causes no event. FM_ALWAYS_READY and FM_MISUSE (not open; no
+ * memory left): no request was made.
  */
 uint32_t fm_watch(struct FmWorker *worker,
                   int32_t fd,
@@ -3049,8 +3050,8 @@ uint32_t fm_watch(struct FmWorker *worker,
                   struct FmError *error);
 
 /**
- * Blocks until an event needs PHP. All strings of the event and of the fm_request_* calls stay valid until the next
- * call. `event` must be initialized, at least with zeros: most events set only a few fields.
+ * Blocks until an event needs PHP. All strings of the event and of the fm_request_* calls stay valid until the next call. `event`
+ * must be initialized, at least with zeros, because most events set only a few fields.
  */
 uint32_t fm_next_event(struct FmWorker *worker,
                        struct FmEvent *event);
@@ -3080,7 +3081,7 @@ uint32_t fm_fail(struct FmWorker *worker,
                  const struct FmDetail *detail);
 
 /**
- * Counts a failed handler for which the application itself responds.
+ * Counts a failed handler to whose client the application itself responds.
  */
 void fm_note_failure(struct FmWorker *worker);
 
@@ -3126,8 +3127,8 @@ uint32_t fm_channel_name_check(struct FmStr channel, struct FmError *error);
 uint32_t fm_message_check(const struct FmMessage *message, struct FmError *error);
 
 /**
- * Counts the users present in a channel, which is the length that `fm_members` returns without a limit. FM_MISUSE,
- * FM_BACKPRESSURE (the presence table is unavailable).
+ * Counts the users that are present in a channel. This is the number of users that `fm_members` returns without a limit.
+ * FM_MISUSE, FM_BACKPRESSURE (the presence table is unavailable).
  */
 uint32_t fm_member_count(struct FmWorker *worker,
                          struct FmStr channel,
@@ -3182,7 +3183,7 @@ void fm_history_forget(struct FmWorker *worker, FmReading reading);
 void fm_worker_log(struct FmWorker *worker, uint32_t level, struct FmStr message);
 
 /**
- * Writes a log line about the application's code. `is_bounded` limits the lines per second, for those that clients
+ * Writes a log line about the application's code. `is_bounded` limits the lines per second, and is meant for lines that clients
  * can trigger at will.
  */
 void fm_worker_tell(struct FmWorker *worker,
@@ -3219,14 +3220,14 @@ size_t fm_ws_frame_bytes(size_t payload_bytes, bool masked);
 /**
  * Returns true if the bytes are valid UTF-8, as a text message requires.
  *
- * For C, which writes the header of a plain text frame itself, because that is cheaper than a call.
+ * C uses this function where it writes the header of a plain text frame itself, which is cheaper than a call.
  */
 bool fm_ws_is_text(struct FmStr payload);
 
 /**
  * Writes a frame of `fm_ws_frame_bytes` bytes. Uses the fields opcode, reserved, fin, masked and key of `frame`.
  *
- * FM_MISUSE if the frame would violate the protocol; the buffer's content is then undefined.
+ * FM_MISUSE if the frame would violate the protocol. The buffer's content is then undefined.
  *
  * # Safety
  * The contract at the head of the header: bytes and arrays have the documented sizes.
@@ -3266,9 +3267,8 @@ uint32_t fm_ws_header(struct FmStr bytes,
 /**
  * Writes the unmasked payload of a frame that `fm_ws_header` read from the same bytes, and checks it.
  *
- * Sets `frame.close_code` of a close frame; its reason starts at `out + 2`. FM_PROTOCOL with `frame.close_code` for
- * a malformed close frame and for text that is not UTF-8. A first fragment may end inside a character; further
- * fragments are not checked.
+ * For a close frame, sets `frame.close_code`. The reason starts at `out + 2`. FM_PROTOCOL with `frame.close_code` for a malformed
+ * close frame and for text that is not UTF-8. A first fragment may end inside a character; further fragments are not checked.
  *
  * # Safety
  * The contract at the head of the header: bytes and arrays have the documented sizes.

@@ -16,8 +16,8 @@ use fermata_io::files::JobId;
 
 /// Bytes with a length, not NUL-terminated. `ptr` is NULL if and only if the value is absent.
 ///
-/// Invariant: in a value made by C, `ptr` is NULL or points to `len` bytes that stay unchanged until the function
-/// returns. Values made here, by `lend`, are only returned to C.
+/// Invariant: in a value made by C, `ptr` is NULL or points to `len` bytes that stay unchanged until the function returns. Values
+/// that Rust makes with `lend` are only returned to C.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct FmStr {
@@ -33,17 +33,17 @@ pub const FM_OK: u32 = 0;
 pub const FM_CONFIGURATION: u32 = 1;
 /// The application misuses the API: MisuseError.
 pub const FM_MISUSE: u32 = 2;
-/// A limit is reached and a later retry may succeed: BackpressureException.
+/// A limit is reached, and a later retry may succeed. PHP throws BackpressureException.
 pub const FM_BACKPRESSURE: u32 = 3;
 /// The peer process cannot be reached: ConnectionException.
 pub const FM_IO: u32 = 4;
 /// No reply arrived in time: TimeoutException.
 pub const FM_TIMEOUT: u32 = 5;
-/// The client disconnected, or the request already has a response; nothing to report.
+/// The client disconnected, or the request already has a response. There is nothing to report.
 pub const FM_GONE: u32 = 6;
 /// A panic was caught: a bug in the core.
 pub const FM_INTERNAL: u32 = 7;
-/// The bytes so far are valid but incomplete; nothing to report.
+/// The bytes so far are valid but incomplete. There is nothing to report.
 pub const FM_PARTIAL: u32 = 8;
 /// The peer violates the protocol: ProtocolException.
 pub const FM_PROTOCOL: u32 = 9;
@@ -63,8 +63,8 @@ pub struct FmError {
 /// Size of an event id buffer, in bytes.
 pub const FM_ID_BYTES: usize = 60;
 
-/// A request, from its event until its client is released. Also identifies the stream or hold that responds to it. 0
-/// means none.
+/// A request, from its event until its client is released. The handle also identifies the stream or hold that responds to the
+/// request. 0 means none.
 #[repr(transparent)]
 #[derive(Clone, Copy)]
 pub struct FmRequest(u64);
@@ -119,7 +119,7 @@ impl From<SocketId> for FmSocket {
     }
 }
 
-/// Result of `fm_publish_begin`: start the publish again a little later.
+/// Result of `fm_publish_begin`. Start the publish again a little later.
 pub const FM_PUBLISH_LATER: u64 = u64::MAX;
 
 /// A publish that waits for the cluster log. 0 means none.
@@ -199,7 +199,7 @@ pub struct FmHeader {
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct FmMessage {
-    /// Event name; `ptr` NULL for none.
+    /// Event name. `ptr` is NULL for none.
     pub name: FmStr,
     /// Event data.
     pub data: FmStr,
@@ -246,7 +246,7 @@ impl FmStr {
         self.option().unwrap_or_default()
     }
 
-    /// Returns the bytes, or `None` if absent.
+    /// Returns the bytes, or `None` if the value is absent.
     pub(crate) fn option(&self) -> Option<&[u8]> {
         if self.ptr.is_null() {
             return None;
@@ -279,7 +279,7 @@ pub(crate) unsafe fn array<'a, T>(first: *const T, len: usize) -> &'a [T] {
     unsafe { std::slice::from_raw_parts(first, len) }
 }
 
-/// Borrows an output buffer of `len` bytes that C passed; empty if `first` is NULL.
+/// Borrows an output buffer of `len` bytes that C passed. The buffer is empty if `first` is NULL.
 ///
 /// # Safety
 /// `first` is NULL or valid for writes of `len` bytes, which nothing else accesses for `'a`.
@@ -341,7 +341,7 @@ pub(crate) fn guard<T>(
     }
 }
 
-/// Guards functions that return a value: returns `otherwise` if an object is missing or `body` panics.
+/// Guards functions that return a value. Returns `otherwise` if an object is missing or `body` panics.
 pub(crate) fn ask<T, R>(objects: Option<T>, otherwise: R, body: impl FnOnce(T) -> R) -> R {
     let Some(objects) = objects else {
         return otherwise;

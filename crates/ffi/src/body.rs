@@ -12,7 +12,7 @@ use crate::worker::{FmDetail, FmResponse, FmWorker, Known};
 pub const FM_STREAM_NOTHING: u32 = 0;
 /// `fm_stream_wanted`: pass the first piece to `fm_stream_begin`.
 pub const FM_STREAM_PIECES: u32 = 1;
-/// `fm_stream_wanted`: call `fm_stream_begin` without a piece; no other call follows.
+/// Result of `fm_stream_wanted`: call `fm_stream_begin` without a piece. No other call follows.
 pub const FM_STREAM_HEAD: u32 = 2;
 /// `fm_stream_wanted`: the limit of streams is reached; respond with 503.
 pub const FM_STREAM_REFUSAL: u32 = 3;
@@ -22,9 +22,9 @@ pub const FM_NO_HANDLER: u32 = 0xffff_ffff;
 
 /// `fm_static_find`: a file, which `fm_respond_file` sends.
 pub const FM_STATIC_FILE: u32 = 0;
-/// `fm_static_find`: nothing; respond with 404.
+/// Result of `fm_static_find`: nothing was found, so respond with 404.
 pub const FM_STATIC_NOTHING: u32 = 1;
-/// `fm_static_find`: a directory; redirect with 308 to the same path with a trailing slash.
+/// Result of `fm_static_find`: the path is a directory, so redirect with 308 to the same path with a trailing slash.
 pub const FM_STATIC_DIRECTORY: u32 = 2;
 /// `fm_static_find`: an unreadable file; the error is logged; respond with 500.
 pub const FM_STATIC_FAILED: u32 = 3;
@@ -36,10 +36,10 @@ pub struct FmFile {
     pub path: FmStr,
     /// Directory that must contain the file; `ptr` NULL for any.
     pub root: FmStr,
-    /// Handler of `fm_server_guard_files` whose tree contains the file; FM_NO_HANDLER for none. With a handler,
-    /// `path` is the decoded path of the request.
+    /// Handler of `fm_server_guard_files` whose tree contains the file. FM_NO_HANDLER: no tree contains it. With a handler, `path`
+    /// is the decoded path of the request.
     pub tree: u32,
-    /// Content-Type; `ptr` NULL derives it from the file name.
+    /// Content-Type. If `ptr` is NULL, it is derived from the file name.
     pub content_type: FmStr,
     /// Status, 200 to 599. Conditions and ranges apply only to 200.
     pub status: u32,
@@ -95,9 +95,9 @@ pub extern "C" fn fm_stream_wanted(
     )
 }
 
-/// Starts a response stream. The first piece is the body of `response`; `taken` receives the number of bytes
-/// accepted. `length` is the total length of all pieces, -1 if unknown. FM_EVENT_STREAM requests more. FM_GONE;
-/// FM_MISUSE if the piece exceeds `length`; the request is then still open.
+/// Starts a response stream. The first piece is the body of `response`. `taken` receives the number of bytes accepted. `length` is
+/// the total length of all pieces, or -1 if it is unknown. FM_EVENT_STREAM requests more. FM_GONE; FM_MISUSE if the piece exceeds
+/// `length`; the request is then still open.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_stream_begin(
     worker: Option<&mut FmWorker>,
@@ -125,8 +125,8 @@ pub extern "C" fn fm_stream_begin(
     })
 }
 
-/// Passes the next piece of a stream; `taken` receives the number of bytes accepted. Pass the rest at the next
-/// FM_EVENT_STREAM. FM_GONE; FM_MISUSE if the stream exceeds its length: end it with `fm_stream_fail`.
+/// Passes the next piece of a stream. `taken` receives the number of bytes accepted. Pass the rest at the next FM_EVENT_STREAM.
+/// FM_GONE; FM_MISUSE if the stream exceeds its length: end it with `fm_stream_fail`.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_stream_write(
     worker: Option<&mut FmWorker>,
@@ -198,7 +198,7 @@ pub extern "C" fn fm_static_find(worker: Option<&mut FmWorker>, handler: u32, pa
     })
 }
 
-/// Responds with a file: complete, as a range, or with 304; 404 if it does not exist. FM_GONE.
+/// Responds with a file: with the complete file, with a range, or with 304. Responds with 404 if the file does not exist. FM_GONE.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_respond_file(
     worker: Option<&mut FmWorker>,

@@ -1,17 +1,18 @@
-//! The companion process of `fm_server_companion` and the processes it forks: log and metrics.
+//! The companion process of `fm_server_companion` and the processes that it forks: their log and
+//! metrics.
 
 use fermata_engine::Companion;
 
 use crate::abi::{FmStr, ask, guard, log_level};
 
-/// A job starts in this process.
+/// A job has started in this process.
 pub const FM_COMPANION_JOB_BEGINS: u32 = 0;
 /// A job has finished, or its process has exited.
 pub const FM_COMPANION_JOB_ENDS: u32 = 1;
 /// A job process has exited and is replaced.
 pub const FM_COMPANION_PROCESS_REPLACED: u32 = 2;
 
-/// The companion, in its own process and in every process it forks.
+/// Handle of the companion, in its own process and in every process that it forks.
 pub struct FmCompanion {
     pub(crate) companion: Companion,
 }

@@ -40,7 +40,7 @@ pub struct FmAuthOf {
     pub socket_id: FmStr,
     /// Channel to subscribe to; `ptr` NULL for a user sign-in.
     pub channel: FmStr,
-    /// JSON of the user; `ptr` NULL for none.
+    /// JSON of the user. `ptr` is NULL for none.
     pub data: FmStr,
 }
 
@@ -53,13 +53,13 @@ pub struct FmUpdate {
     pub topics_len: usize,
     /// Event data.
     pub data: FmStr,
-    /// Event id; `ptr` NULL for one that the server assigns.
+    /// Event id. If `ptr` is NULL, the server assigns an id.
     pub id: FmStr,
-    /// Event type; `ptr` NULL for none.
+    /// Event type. `ptr` is NULL for none.
     pub kind: FmStr,
-    /// Reconnection time of subscribers in milliseconds; -1 for none.
+    /// Reconnection time of subscribers in milliseconds. -1: none is sent.
     pub retry_ms: i64,
-    /// True if only subscribers whose token covers a topic receive it.
+    /// True if only subscribers whose token covers a topic receive the update.
     pub is_private: bool,
 }
 
@@ -116,7 +116,7 @@ pub extern "C" fn fm_pusher_sign(
             .map_err(|error| (FM_CONFIGURATION, error.to_string()))?;
         let bad = |what: &str| (FM_PROTOCOL, what.to_owned());
         let socket_id = of.socket_id.text();
-        // Other characters could make the signed text valid for a different channel.
+        // A socket id with other characters could make the signed text valid for a different channel.
         if SocketId::parse(&socket_id).is_none() {
             return Err(bad("socket_id is none of a connection"));
         }

@@ -7,10 +7,10 @@ use fermata_fastcgi::Site;
 use crate::abi::{FM_MISUSE, FmError, FmStr, guard};
 use crate::server::FmServer;
 
-/// Maximum of all times: one day.
+/// Maximum of all times in seconds: one day.
 const SECONDS_MAX: f64 = 86_400.0;
 
-/// A PHP-FPM pool and the paths it serves.
+/// A PHP-FPM pool, and the paths that it serves.
 #[repr(C)]
 pub struct FmFastCgi {
     /// Path prefix; `/` for all paths.
@@ -19,7 +19,7 @@ pub struct FmFastCgi {
     pub socket: FmStr,
     /// Directory of the scripts on PHP-FPM's machine.
     pub root: FmStr,
-    /// Script for paths that name no script; `ptr` NULL for none.
+    /// Script for paths that name no script. `ptr` is NULL for none.
     pub index: FmStr,
     /// Maximum time without output from PHP-FPM, in seconds.
     pub timeout_s: f64,
@@ -31,13 +31,13 @@ pub struct FmFastCgi {
     pub connections_max: u32,
     /// Maximum number of requests per worker that wait for a connection.
     pub queue_max: u32,
-    /// True if `root` is on this machine: the worker serves its files and checks that scripts exist.
+    /// True if `root` is on this machine. The worker then serves the files in it and checks that scripts exist.
     pub has_files: bool,
     /// True to forward a request body while it arrives.
     pub streams_body: bool,
 }
 
-/// Forwards requests below a prefix to PHP-FPM; they cause no events. FM_MISUSE names the argument.
+/// Forwards requests below a prefix to PHP-FPM. These requests cause no events. FM_MISUSE names the argument.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_server_fastcgi(
     server: Option<&mut FmServer>,

@@ -27,7 +27,7 @@ use crate::worker::FmWorker;
 pub const FM_FILE_READ: u32 = 1;
 /// Writes `data` to `path` with `mode` FM_WRITE_* and `permissions`; `flag`: flush to disk before completion.
 pub const FM_FILE_WRITE: u32 = 2;
-/// Copies `path` to `other`; `flag`: replace an existing file.
+/// Copies `path` to `other`. `flag`: replace an existing file.
 pub const FM_FILE_COPY: u32 = 3;
 /// Returns the attributes of `path`; `flag`: follow a symbolic link.
 pub const FM_FILE_STAT: u32 = 4;
@@ -35,13 +35,13 @@ pub const FM_FILE_STAT: u32 = 4;
 pub const FM_FILE_LIST: u32 = 5;
 /// Removes `path`; `flag`: recursively.
 pub const FM_FILE_REMOVE: u32 = 6;
-/// Renames `path` to `other`; `flag`: replace an existing file.
+/// Renames `path` to `other`. `flag`: replace an existing file.
 pub const FM_FILE_RENAME: u32 = 7;
 /// Creates the directory `path` with `permissions`; `flag`: create parents too and accept an existing directory.
 pub const FM_FILE_MAKE_DIRECTORY: u32 = 8;
 /// Opens `path` with `mode` FM_OPEN_* and `permissions`.
 pub const FM_FILE_OPEN: u32 = 9;
-/// Creates a temporary file in the directory `path`; its name starts with `other`.
+/// Creates a temporary file in the directory `path`. The file's name starts with `other`.
 pub const FM_FILE_TEMPORARY: u32 = 10;
 /// Reads at most `length` bytes from `file`.
 pub const FM_FILE_NEXT: u32 = 11;
@@ -67,18 +67,18 @@ pub const FM_WRITE_REPLACE: u32 = 0;
 pub const FM_WRITE_ATOMIC: u32 = 1;
 /// Appends to the file.
 pub const FM_WRITE_APPEND: u32 = 2;
-/// Creates the file; fails if it exists.
+/// Creates the file. Fails if the file exists.
 pub const FM_WRITE_NEW: u32 = 3;
 
 /// Opens an existing file for reading.
 pub const FM_OPEN_READ: u32 = 0;
-/// Opens a file for reading and writing; creates it if it does not exist.
+/// Opens a file for reading and writing. Creates the file if it does not exist.
 pub const FM_OPEN_UPDATE: u32 = 1;
 /// Creates or empties a file for reading and writing.
 pub const FM_OPEN_REPLACE: u32 = 2;
-/// Opens a file for appending; creates it if it does not exist.
+/// Opens a file for appending. Creates the file if it does not exist.
 pub const FM_OPEN_APPEND: u32 = 3;
-/// Creates a file for reading and writing; fails if it exists.
+/// Creates a file for reading and writing. Fails if the file exists.
 pub const FM_OPEN_NEW: u32 = 4;
 
 /// The file does not exist.
@@ -95,7 +95,7 @@ pub const FM_FILE_IS_DIRECTORY: u32 = 36;
 pub const FM_FILE_NOT_DIRECTORY: u32 = 37;
 /// The directory is not empty.
 pub const FM_FILE_NOT_EMPTY: u32 = 38;
-/// Any other error; see the message.
+/// Any other error. The message describes it.
 pub const FM_FILE_OTHER: u32 = 39;
 
 /// `fm_open_file_lock`: releases the lock.
@@ -147,12 +147,12 @@ pub struct FmFileJob {
 /// Result of a job; fields that do not apply to the job are 0.
 #[repr(C)]
 pub struct FmFileResult {
-    /// Bytes read; `ptr` NULL after the last line. In lists a NUL follows each name. Valid until the next call with a
-    /// job or result.
+    /// Bytes read. `ptr` is NULL after the last line. In lists, a NUL follows each name. Valid until the next call with a job or
+    /// result.
     pub bytes: FmStr,
     /// Number of bytes written or copied.
     pub count: u64,
-    /// Opened file; the caller frees it.
+    /// Opened file. The caller frees it.
     pub file: Option<Box<FmOpenFile>>,
     /// FM_TYPE_*.
     pub file_type: u32,
@@ -244,7 +244,7 @@ pub extern "C" fn fm_file_begin(
     })
 }
 
-/// Returns the `user` of the next pending job that has completed. False if there is none.
+/// Returns the `user` of the next pending job that has completed. Returns false if there is none.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_file_next(
     worker: Option<&mut FmWorker>,
@@ -311,7 +311,7 @@ pub extern "C" fn fm_file_cached(
     })
 }
 
-/// Reads the file that `fm_file_cached` opened, and closes it. False if a part is no longer cached; use a job then.
+/// Reads the file that `fm_file_cached` opened, and closes it. Returns false if a part is no longer cached. Use a job then.
 ///
 /// # Safety
 /// The contract at the head of the header: bytes and arrays have the documented sizes.
@@ -464,7 +464,7 @@ fn job_of(job: &FmFileJob, bytes_max: u64) -> Result<Described, (u32, String)> {
         ),
         kind => return Err((FM_INTERNAL, format!("file job {kind} does not exist"))),
     };
-    // Errors about two paths show both.
+    // An error about two paths shows both.
     let path = match job.kind {
         FM_FILE_COPY | FM_FILE_RENAME => {
             let mut both = path.into_os_string();
@@ -484,7 +484,7 @@ fn handle_job_of(job: &FmFileJob, bytes_max: u64) -> Result<Described, (u32, Str
     };
     let handle = &file.handle;
     let length = u64::try_from(job.length).unwrap_or(u64::MAX);
-    // `length` is a maximum: the next read returns the rest.
+    // `length` is a maximum. The next read returns the rest.
     let length = usize::try_from(length.min(bytes_max)).unwrap_or(usize::MAX);
     let (action, work) = match job.kind {
         FM_FILE_NEXT => ("read", handle.read(length)),
@@ -549,7 +549,7 @@ fn give(
         })
     };
     match output {
-        // Only C library calls open bare descriptors; file_call.rs handles their results.
+        // Only C library calls open bare descriptors, and file_call.rs handles their results.
         Output::Done | Output::Bytes(None) | Output::File(_) => {}
         Output::Count(count) => given.count = count,
         Output::Bytes(Some(bytes)) | Output::Names(bytes) => given.bytes = lend(bytes),

@@ -39,7 +39,7 @@ pub const FM_CALL_REMOVE_DIRECTORY: u32 = 12;
 /// Creates the directory `path` with `mode`.
 pub const FM_CALL_MAKE_DIRECTORY: u32 = 13;
 
-/// Like FM_CALL_LOAD, for an `fd` that must not be duplicated: C keeps it open until the call completes.
+/// Like FM_CALL_LOAD, for an `fd` that must not be duplicated. C keeps the descriptor open until the call completes.
 pub const FM_CALL_LOAD_HELD: u32 = 14;
 /// Like FM_CALL_SYNC, for an `fd` that C keeps open until the call completes.
 pub const FM_CALL_SYNC_HELD: u32 = 15;
@@ -53,7 +53,7 @@ pub struct FmFileCall {
     pub flags: i32,
     /// Permissions of created files.
     pub mode: u32,
-    /// See FM_CALL_*. The caller may close it after `fm_file_call` returns, except for FM_CALL_*_HELD.
+    /// See FM_CALL_*. The caller may close the descriptor after `fm_file_call` returns, except for FM_CALL_*_HELD.
     pub fd: i32,
     /// See FM_CALL_*.
     pub other_fd: i32,
@@ -69,9 +69,9 @@ pub struct FmFileCall {
     pub len: u64,
 }
 
-/// Starts a call. False if that is impossible: the caller then makes the call itself. If `id` is 0, the call is
-/// complete and `answer` is its result or a negative error number. Otherwise it is pending, and after FM_EVENT_WAKE
-/// `fm_file_next` may return `user`; then call `fm_file_call_take` or `fm_file_forget`.
+/// Starts a call. Returns false if that is impossible. The caller then makes the call itself. If `id` is 0, the call is complete
+/// and `answer` is its result or a negative error number. Otherwise it is pending, and after FM_EVENT_WAKE `fm_file_next` may
+/// return `user`; then call `fm_file_call_take` or `fm_file_forget`.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_file_call(
     worker: Option<&mut FmWorker>,
@@ -100,7 +100,7 @@ pub extern "C" fn fm_file_call(
     })
 }
 
-/// Returns the result of a call that `fm_file_next` returned, like `answer` of `fm_file_call`.
+/// Returns the result of a call that `fm_file_next` returned. The result has the form of `answer` of `fm_file_call`.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_file_call_take(worker: Option<&mut FmWorker>, id: FmFileJobId) -> i64 {
     ask(
@@ -113,8 +113,8 @@ pub extern "C" fn fm_file_call_take(worker: Option<&mut FmWorker>, id: FmFileJob
     )
 }
 
-/// Returns true if the caller may make a short call inside the event loop. The call transfers `bytes` and, if
-/// `writes`, writes to this file. Call `fm_file_tried` afterwards.
+/// Returns true if the caller may make a short call inside the event loop. The call transfers `bytes`. If `writes` is true, it
+/// writes to this file. Call `fm_file_tried` afterwards.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_file_may_try(
     worker: Option<&mut FmWorker>,
@@ -152,7 +152,7 @@ pub extern "C" fn fm_file_settle(worker: Option<&mut FmWorker>, device: u64, ino
     })
 }
 
-/// Returns file_inline_bytes_max, the maximum bytes that one call transfers inside the event loop.
+/// Returns the setting file_inline_bytes_max, which is the maximum number of bytes that one call transfers inside the event loop.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_file_inline_bytes_max(worker: Option<&FmWorker>) -> u64 {
     ask(worker, 0, |worker| {
@@ -160,7 +160,7 @@ pub extern "C" fn fm_file_inline_bytes_max(worker: Option<&FmWorker>) -> u64 {
     })
 }
 
-/// Returns `None` for an unknown call, or if no descriptor is left.
+/// Returns the call. Returns `None` if the call is unknown, or if no descriptor is left.
 fn call_of(call: &FmFileCall) -> Option<Call> {
     let copy = |fd: i32| -> Option<OwnedFd> {
         if fd < 0 {

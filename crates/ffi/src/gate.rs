@@ -8,7 +8,7 @@ use crate::abi::FmRequest;
 /// Maximum number of `unsafe` blocks: the converters, and pointer-length pairs in structs from C.
 const UNSAFE_BLOCKS_MAX: usize = 30;
 
-/// This file, excluded because it contains the patterns it searches for.
+/// Name of this file. The tests skip it, because it contains the patterns for which they search.
 const THIS_FILE: &str = "gate.rs";
 
 fn sources() -> Vec<(String, String)> {

@@ -18,7 +18,7 @@ use fermata_origin::{Courier, Edges, Item, Next, Source, answer};
 
 use crate::abi::{FmStr, array};
 
-/// Age of the oldest events that a starting server sends, so that a restarted server continues where the previous one
+/// Maximum age in milliseconds of events that a starting server sends, so that a restarted server continues where the previous one
 /// stopped. Edges remember the ids of one minute and drop duplicates.
 const AGAIN_MS: u64 = 30_000;
 /// Time to send the remaining events when a worker stops, and again after the last worker has exited.
@@ -85,7 +85,7 @@ pub(crate) enum FrontError {
     Memory(#[source] std::io::Error),
 }
 
-/// Parses the edges of the settings; `None` if there are none. With `has_doors` (Pusher or Mercure), events of their
+/// Parses the edges of the settings. Returns `None` if there are none. With `has_doors` (Pusher or Mercure), events of their
 /// internal channels are not sent, because no client of an edge subscribes to those.
 ///
 /// # Errors
@@ -162,7 +162,7 @@ impl Progress {
 }
 
 impl Grip {
-    /// Starts the sending threads. Only the first worker has them; they send the events of all workers.
+    /// Starts the sending threads. Only the first worker has these threads. They send the events of all workers.
     pub(crate) fn begin<D: Driver>(front: Front, worker: &mut Worker<D>) -> Box<Grip> {
         let Front { edges, progress } = front;
         let mut couriers = Vec::new();
@@ -197,8 +197,8 @@ impl Grip {
         Box::new(Grip { edges, couriers })
     }
 
-    /// Responds to a hold with an instruction if one of the edges signed the request. Returns `None` if the client
-    /// must be held here.
+    /// Responds to a hold with an instruction if one of the edges signed the request. Returns `None` if this server must hold the
+    /// client itself.
     pub(crate) fn instruct<D: Driver>(
         &mut self,
         worker: &mut Worker<D>,
@@ -292,7 +292,7 @@ fn log(logger: Logger) -> Log {
 struct Records {
     follower: Follower,
     acknowledged: &'static AtomicU64,
-    /// Number of the process that sends to the edge. Each new process increments it, so earlier ones stop.
+    /// Number of the process that sends to the edge. Each new process increments it, so that earlier processes stop sending.
     turns: &'static AtomicU64,
     turn: u64,
     has_doors: bool,
@@ -321,7 +321,7 @@ impl Records {
 
 impl Source for Records {
     fn next(&mut self) -> Next {
-        // A draining worker leaves the rest to its successor.
+        // A draining worker leaves the remaining events to the next worker.
         if self.turns.load(Ordering::Acquire) != self.turn {
             return Next::Nothing;
         }

@@ -15,8 +15,8 @@ use crate::worker::{FmEvent, FmWorker};
 /// State of the worker in this process, for `fm_in_process_end`.
 pub struct FmMemory(Memory);
 
-/// Creates the worker of a server in the calling process; always consumes the server. Its clock is stopped. Its log
-/// is an unnamed file, for which `log` is a descriptor that the caller owns. Free the worker before `memory`.
+/// Creates the worker of a server in the calling process. Always consumes the server. The worker's clock is stopped. The log is an
+/// unnamed file, for which `log` is a descriptor that the caller owns. Free the worker before `memory`.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_in_process_start(
     server: Option<Box<FmServer>>,
@@ -47,8 +47,8 @@ pub extern "C" fn fm_in_process_start(
     })
 }
 
-/// Adds a connected stream as if the worker had accepted it from `address`, an IP address; an empty one means a Unix
-/// socket. FM_MISUSE for an invalid address; the caller then still owns the descriptor.
+/// Adds a connected stream as if the worker had accepted it from `address`, an IP address. An empty address means a Unix socket.
+/// FM_MISUSE for an invalid address. The caller then still owns the descriptor.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_in_process_connect(
     worker: Option<&mut FmWorker>,

@@ -30,9 +30,9 @@ fn failure(failure: PublishFailure) -> Failure {
     }
 }
 
-/// Publishes a message. FM_OK: the message is in the channel's log; in a cluster it is in the shared log. With
-/// FM_ACK_LOCAL it is queued for the shared log and the id is empty. The socket `except` of this worker does not
-/// receive it; 0 = no exception.
+/// Publishes a message. FM_OK: the message is in the channel's log, or in a cluster in the shared log. With FM_ACK_LOCAL the
+/// message is queued for the shared log and the id is empty. The socket `except` of this worker does not receive it; 0 = no
+/// exception.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_publish(
     worker: Option<&mut FmWorker>,
@@ -80,15 +80,14 @@ pub extern "C" fn fm_publish_except(
     })
 }
 
-/// Sets the request whose handler publishes next, by its handle, so that the publish is part of its trace. 0 = none.
+/// Sets the handle of the request whose handler publishes next, so that the publish is part of the request's trace. 0 means none.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_publish_for(worker: Option<&mut FmWorker>, request: FmRequest) {
     ask(worker, (), |worker| worker.worker.publish_for(request.id()));
 }
 
-/// Sends a message to the workers of all other servers of the cluster, which receive FM_EVENT_PEER_MESSAGE; does
-/// nothing without a cluster. FM_OK: the message is queued. FM_MISUSE (too large), FM_BACKPRESSURE (the log is
-/// unavailable).
+/// Sends a message to the workers of all other servers of the cluster, which receive FM_EVENT_PEER_MESSAGE. Does nothing without a
+/// cluster. FM_OK: the message is queued. FM_MISUSE (too large), FM_BACKPRESSURE (the log is unavailable).
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_worker_send_to_servers(
     worker: Option<&mut FmWorker>,
@@ -145,7 +144,7 @@ pub extern "C" fn fm_publish_begin(
                 (ack_of(ack), Some(Publisher::Program(user)), began_ms),
             )
             .map_err(failure)?;
-        // Forwarded immediately, to keep both in publish order.
+        // Forward the message immediately, so that the publish order is kept.
         if !matches!(begun, Publishing::Later) {
             worker.tell_doors(channel.bytes(), &message);
         }
@@ -164,7 +163,7 @@ pub extern "C" fn fm_publish_begin(
     })
 }
 
-/// Returns the `user` of the next publish with news from the log. False if there is none.
+/// Returns the `user` of the next publish with news from the log. Returns false if there is none.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_publish_next(
     worker: Option<&mut FmWorker>,
@@ -179,8 +178,8 @@ pub extern "C" fn fm_publish_next(
     })
 }
 
-/// Returns the outcome of a publish that started at `began_ms`: FM_OK, FM_BACKPRESSURE. While it is pending, `over`
-/// is false and the result FM_OK; it completes or times out within `fm_publish_wait_ms_max`.
+/// Returns the outcome of a publish that started at `began_ms`: FM_OK, FM_BACKPRESSURE. While the publish is pending, `over` is
+/// false and the result is FM_OK. The publish completes or times out within `fm_publish_wait_ms_max`.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_publish_end(
     worker: Option<&mut FmWorker>,

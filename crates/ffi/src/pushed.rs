@@ -84,7 +84,7 @@ pub extern "C" fn fm_stream_bytes(
     })
 }
 
-/// Counts `bytes` that PHP holds back for a slow client as buffered, so that they may cause the client's closing. 0
+/// Counts `bytes` as buffered. PHP holds these bytes back for a slow client, and they may cause the client to be closed. Pass 0
 /// when PHP holds none.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_stream_hold(worker: Option<&mut FmWorker>, request: FmRequest, bytes: usize) {

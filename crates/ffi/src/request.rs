@@ -20,7 +20,7 @@ pub struct FmTraceParent {
     pub is_sampled: bool,
 }
 
-/// Returns the `nth` (from 0) field line of that name, ignoring case. False if there is none.
+/// Returns the `nth` (from 0) field line of that name, ignoring case. Returns false if there is none.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_request_header(
     worker: Option<&mut FmWorker>,
@@ -62,7 +62,7 @@ pub extern "C" fn fm_request_header_at(
     })
 }
 
-/// Parses a `traceparent` header value. False if it is malformed.
+/// Parses a `traceparent` header value. Returns false if the value is malformed.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_trace_parent(
     value: FmStr,
@@ -91,11 +91,11 @@ pub struct FmSpan {
     pub id: [u8; 16],
 }
 
-/// Requests are not recorded, or this one has ended.
+/// Requests are not recorded, or this request has ended.
 pub const FM_SPAN_NONE: u32 = 0;
 /// The request is recorded.
 pub const FM_SPAN_RECORDED: u32 = 1;
-/// Other requests are recorded, this one is not.
+/// Other requests are recorded, but this one is not.
 pub const FM_SPAN_LEFT_OUT: u32 = 2;
 
 /// Returns the recording state of a request without a response yet. For FM_SPAN_RECORDED it fills `span`.
@@ -123,7 +123,7 @@ pub extern "C" fn fm_request_span(
     )
 }
 
-/// Returns the value of the route parameter `{name}`, percent-decoded. False if the pattern has no such name.
+/// Returns the value of the route parameter `{name}`, percent-decoded. Returns false if the pattern has no such name.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_request_route(
     worker: Option<&mut FmWorker>,
@@ -163,8 +163,8 @@ pub extern "C" fn fm_request_route_at(
     })
 }
 
-/// Returns the client's address (without port; `unix` for a Unix socket) and port: from a trusted proxy's header,
-/// else from the connection.
+/// Returns the address and port of the client, from a trusted proxy's header or else from the connection. The address has no port,
+/// and is `unix` for a Unix socket.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_request_remote(
     worker: Option<&mut FmWorker>,
@@ -189,8 +189,8 @@ pub extern "C" fn fm_request_remote(
     })
 }
 
-/// Returns the local address of the connection (without port; empty for a Unix socket), its port, and the HTTP
-/// version as `HTTP/1.1`.
+/// Returns the local address of the connection, its port, and the HTTP version as `HTTP/1.1`. The address has no port, and is empty
+/// for a Unix socket.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_request_server(
     worker: Option<&mut FmWorker>,
@@ -217,7 +217,7 @@ pub extern "C" fn fm_request_server(
     })
 }
 
-/// Returns the requested host and port: from a trusted proxy's header, else from the request. False without a host.
+/// Returns the requested host and port, from a trusted proxy's header or else from the request. Returns false if there is no host.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_request_host(
     worker: Option<&mut FmWorker>,
@@ -236,8 +236,8 @@ pub extern "C" fn fm_request_host(
     })
 }
 
-/// Returns true if the client uses TLS, to this server or to a trusted proxy. Sets subject and PEM of the client
-/// certificate; `ptr` NULL without one.
+/// Returns true if the client uses TLS, to this server or to a trusted proxy. Sets subject and PEM of the client certificate. `ptr`
+/// is NULL if there is no certificate.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_request_tls(
     worker: Option<&mut FmWorker>,

@@ -25,7 +25,7 @@ pub const FM_SOURCE_CODE: u32 = 2;
 /// A server that has not started.
 pub struct FmServer {
     pub(crate) server: Server,
-    /// Hubs of other protocols next to the application's routes; `None` for none.
+    /// Hubs of other protocols that run next to the application's routes. `None`: there are none.
     pub(crate) doors: Option<HubBuilder>,
     /// Routes that PHP-FPM serves.
     pub(crate) sites: Vec<Site>,
@@ -34,15 +34,15 @@ pub struct FmServer {
 /// The process in which `fm_server_start` returned.
 #[repr(C)]
 pub struct FmStart {
-    /// The worker. If it and `companion` are NULL, this is the calling process and all workers have exited.
+    /// The worker. If both this field and `companion` are NULL, this is the calling process, and all workers have exited.
     pub worker: Option<Box<FmWorker>>,
     /// Exit code for the process (calling process only).
     pub exit_code: i32,
     /// Worker index, starting at 0 (worker only).
     pub worker_index: u32,
-    /// The companion; NULL in all other processes.
+    /// The companion. NULL in all other processes.
     pub companion: Option<Box<FmCompanion>>,
-    /// Process id of a companion that still runs (calling process only), which the caller must stop; 0 for none.
+    /// Process id of a companion that still runs and that the caller must stop. Only the calling process gets it. 0 means none.
     pub companion_pid: i32,
     /// True if SIGUSR2 stopped the server and no stop was requested since (calling process only).
     pub is_to_restart: bool,
@@ -67,8 +67,8 @@ pub extern "C" fn fm_version() -> FmStr {
     })
 }
 
-/// Returns the row at `index` of the output of `php --ri fermata`: kernel features, then settings with their
-/// defaults. False past the end. Always valid.
+/// Returns the row at `index` of the output of `php --ri fermata`: kernel features, then settings with their defaults. Returns
+/// false past the end. The strings are always valid.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_info_at(
     index: usize,
@@ -288,7 +288,7 @@ pub struct FmStatic {
     pub cache_seconds: i64,
     /// True if clients need not revalidate even on a reload.
     pub immutable: bool,
-    /// File to serve for a directory; empty for none.
+    /// Name of the file that is served for a directory. Empty for none.
     pub index: FmStr,
     /// True if precompressed sibling files are sent.
     pub precompressed: bool,
@@ -400,8 +400,7 @@ pub extern "C" fn fm_server_warn(server: Option<&mut FmServer>, message: FmStr) 
     })
 }
 
-/// Returns the number of workers that the server would start; 0 if a setting is invalid, which `fm_server_start`
-/// reports.
+/// Returns the number of workers that the server would start. Returns 0 if a setting is invalid, which `fm_server_start` reports.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_server_workers(server: Option<&mut FmServer>) -> u32 {
     ask(server, 0, |server| {
@@ -409,8 +408,8 @@ pub extern "C" fn fm_server_workers(server: Option<&mut FmServer>) -> u32 {
     })
 }
 
-/// Makes the master run one more process next to the workers. `fm_server_start` returns there too, with `companion`
-/// set. `name` marks its log lines.
+/// Makes the master run one more process next to the workers. `fm_server_start` also returns in that process, with `companion` set.
+/// `name` marks its log lines.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_server_companion(server: Option<&mut FmServer>, name: FmStr) {
     ask(server, (), |server| {

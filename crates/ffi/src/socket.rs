@@ -39,15 +39,15 @@ pub const FM_WS_FORMAT_DATA: u32 = 0;
 /// Sends messages, joins, leaves and gaps as JSON with channel, id, event and data.
 pub const FM_WS_FORMAT_JSON: u32 = 1;
 
-/// WebSocket route. For bytes and milliseconds, -1 means the setting of the same name with the prefix `websocket_`; 0
-/// disables a time.
+/// WebSocket route. For bytes and milliseconds, -1 means the setting of the same name with the prefix `websocket_`. 0 disables a
+/// time.
 #[repr(C)]
 pub struct FmWsRoute {
     /// Handler number, set in every event.
     pub handler: u32,
     /// FM_WS_ON_*; events without a callback are not delivered.
     pub callbacks: u32,
-    /// Allowed origins, `scheme://host` or `scheme://host:port`; NULL allows only the same host.
+    /// Allowed origins, `scheme://host` or `scheme://host:port`. NULL allows only the origin of the same host.
     pub origins: *const FmStr,
     /// Number of `origins`.
     pub origins_len: usize,
@@ -59,13 +59,13 @@ pub struct FmWsRoute {
     pub protocols_len: usize,
     /// Maximum size of a message, in bytes.
     pub message_bytes_max: i64,
-    /// Maximum size of a frame, in bytes; 0 = same as a message.
+    /// Maximum size of a frame, in bytes. 0 means the same as for a message.
     pub frame_bytes_max: i64,
-    /// Maximum bytes queued for one socket.
+    /// Maximum number of bytes that are queued for one socket.
     pub queue_bytes_max: i64,
     /// Idle time before a ping.
     pub ping_interval_ms: i64,
-    /// Time to wait for any input after a ping; then the connection is closed.
+    /// Time to wait for any input after a ping. After this time, the connection is closed.
     pub pong_timeout_ms: i64,
     /// Time without a message before the socket is closed.
     pub idle_timeout_ms: i64,
@@ -75,7 +75,7 @@ pub struct FmWsRoute {
     pub compresses: bool,
     /// True to keep the compression window between sent messages.
     pub server_takeover: bool,
-    /// True to let clients keep the window between their messages.
+    /// True if clients may keep the compression window between their messages.
     pub client_takeover: bool,
     /// Window size as a power of two, 9 to 15.
     pub window_bits: u8,
@@ -102,13 +102,13 @@ impl FmWsRoute {
 pub struct FmWsJoin {
     /// Channel name.
     pub channel: FmStr,
-    /// User for presence; `ptr` NULL for none.
+    /// User for presence. `ptr` is NULL for none.
     pub user: FmStr,
-    /// JSON about the user; `ptr` NULL for none.
+    /// JSON about the user. `ptr` is NULL for none.
     pub info: FmStr,
     /// True if `join` and `leave` events are published.
     pub announce: bool,
-    /// Last event id that the client received; `ptr` NULL for none.
+    /// Last event id that the client received. `ptr` is NULL for none.
     pub since: FmStr,
     /// True if a client without an id receives all stored events.
     pub from_start: bool,
@@ -123,7 +123,7 @@ pub struct FmWsInfo {
     pub open: bool,
     /// Bytes queued for the client.
     pub queued_bytes: usize,
-    /// Subprotocol; `ptr` NULL for none. Valid until the next `fm_next_event`.
+    /// Subprotocol. `ptr` is NULL for none. Valid until the next `fm_next_event`.
     pub protocol: FmStr,
 }
 
@@ -253,8 +253,8 @@ pub extern "C" fn fm_ws_send_to(
     })
 }
 
-/// Starts to close a socket; no message can be sent afterwards. FM_EVENT_WS_CLOSE follows after the client's close
-/// frame or a timeout. FM_GONE, FM_MISUSE (code or reason).
+/// Starts to close a socket. No message can be sent afterwards. FM_EVENT_WS_CLOSE follows after the client's close frame or a
+/// timeout. FM_GONE, FM_MISUSE (code or reason).
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_ws_disconnect(
     worker: Option<&mut FmWorker>,
@@ -318,7 +318,7 @@ pub extern "C" fn fm_ws_join(
     })
 }
 
-/// Ends a subscription; does nothing without one. FM_GONE.
+/// Ends a subscription. Does nothing if there is none. FM_GONE.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_ws_leave(
     worker: Option<&mut FmWorker>,
@@ -335,7 +335,7 @@ pub extern "C" fn fm_ws_leave(
     })
 }
 
-/// Returns the state of a socket. False if it is closed.
+/// Returns the state of a socket. Returns false if the socket is closed.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_ws_info(
     worker: Option<&mut FmWorker>,

@@ -23,7 +23,7 @@ pub const FM_COLUMN_FLOAT: u32 = 1;
 /// A string column: `text` of FmValue.
 pub const FM_COLUMN_STRING: u32 = 2;
 
-/// This process's handle of a table; each forked process has its own.
+/// This process's handle of a table. Each forked process has its own handle.
 pub struct FmTable {
     columns: Vec<Column>,
     made: Option<Made>,
@@ -76,11 +76,11 @@ struct Known {
 }
 
 thread_local! {
-    /// Tables of this process in order of creation.
+    /// Tables of this process, in the order of their creation.
     static KNOWN: RefCell<Vec<Known>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Returns a function that reads the metrics of all existing tables. Called when a worker starts; no table is created
+/// Returns a function that reads the metrics of all existing tables. It is called when a worker starts, because no table is created
 /// later.
 pub(crate) fn figures() -> Box<dyn Fn() -> Vec<TableFigures>> {
     let known = KNOWN.with_borrow(Clone::clone);
@@ -196,7 +196,7 @@ pub extern "C" fn fm_table_column(table: Option<&mut FmTable>, column: u32, byte
     })
 }
 
-/// Allocates the table in memory shared with processes forked later, and returns its maximum size. FM_MISUSE,
+/// Allocates the table in memory that is shared with processes forked later. Returns the maximum size of the table. FM_MISUSE,
 /// FM_CONFIGURATION (no memory).
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_table_make(
@@ -249,7 +249,7 @@ pub extern "C" fn fm_table_forked(table: Option<&mut FmTable>) {
     })
 }
 
-/// Starts a change; `fm_table_put` sets its columns and `fm_table_set` applies it to a row.
+/// Starts a change. `fm_table_put` sets its columns, and `fm_table_set` applies it to a row.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_table_begin(table: Option<&mut FmTable>) {
     ask(table, (), |table| {
@@ -313,7 +313,7 @@ pub extern "C" fn fm_table_add(
     })
 }
 
-/// Deletes a row and reports if it existed. FM_MISUSE (key), FM_BACKPRESSURE.
+/// Deletes a row and reports whether the row existed. FM_MISUSE (key), FM_BACKPRESSURE.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_table_delete(
     table: Option<&mut FmTable>,
@@ -344,7 +344,7 @@ pub extern "C" fn fm_table_clear(
     })
 }
 
-/// Copies a row for `fm_table_value` and reports if it exists. FM_MISUSE (key), FM_BACKPRESSURE.
+/// Copies a row for `fm_table_value` and reports whether the row exists. FM_MISUSE (key), FM_BACKPRESSURE.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_table_get(
     table: Option<&mut FmTable>,
@@ -425,7 +425,7 @@ pub extern "C" fn fm_table_len(table: Option<&FmTable>) -> u32 {
     })
 }
 
-/// Frees this process's handle; other processes keep theirs.
+/// Frees this process's handle. Other processes keep theirs.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_table_free(table: Option<Box<FmTable>>) {
     ask(table, (), |table| {

@@ -23,7 +23,7 @@ pub struct FmUploadedFile {
     pub field: FmStr,
     /// File name from the client, without directories.
     pub name: FmStr,
-    /// Content-Type from the client; `ptr` NULL for none.
+    /// Content-Type from the client. `ptr` is NULL for none.
     pub content_type: FmStr,
     /// Temporary path.
     pub path: FmStr,
@@ -53,8 +53,8 @@ pub extern "C" fn fm_upload_field_at(
     })
 }
 
-/// Returns the name at `index` of the file fields without a chosen file, and the number of files before it. False
-/// past the end.
+/// Returns the name at `index` of the file fields without a chosen file, and the number of files before it. Returns false past the
+/// end.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_upload_unchosen_at(
     worker: Option<&mut FmWorker>,

@@ -35,7 +35,7 @@ pub struct FmFibers {
     pub memory_bytes_max: usize,
     /// Maximum time that one handler may block the worker in callbacks that must not wait, in milliseconds.
     pub callback_wait_ms_max: u64,
-    /// True if such a wait throws.
+    /// True if such a wait throws an exception.
     pub callback_wait_throws: bool,
 }
 
@@ -72,8 +72,8 @@ fn gone(gone: Gone) -> (u32, String) {
     (FM_GONE, gone.to_string())
 }
 
-/// Marks the handler of a request as waiting; it responds later. FM_EVENT_GONE reports that its client disconnected
-/// before. FM_GONE if the client is already gone, or the request has a response.
+/// Marks the handler of a request as waiting. The handler responds later. FM_EVENT_GONE reports that the client disconnected before
+/// the response. FM_GONE if the client is already gone, or the request has a response.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_defer(worker: Option<&mut FmWorker>, request: FmRequest) -> u32 {
     guard(worker, None, |worker| {
@@ -82,8 +82,8 @@ pub extern "C" fn fm_defer(worker: Option<&mut FmWorker>, request: FmRequest) ->
     })
 }
 
-/// Marks the handler of a WebSocket as waiting: until `fm_ws_resume` the socket causes only FM_EVENT_GONE and its
-/// close. FM_GONE if it is closed.
+/// Marks the handler of a WebSocket as waiting. Until `fm_ws_resume`, the socket causes only FM_EVENT_GONE and its close event.
+/// FM_GONE if the socket is closed.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_ws_defer(worker: Option<&mut FmWorker>, socket: FmSocket) -> u32 {
     guard(worker, None, |worker| {
@@ -100,8 +100,8 @@ pub extern "C" fn fm_ws_resume(worker: Option<&mut FmWorker>, socket: FmSocket) 
     })
 }
 
-/// Requests one FM_EVENT_WAKE at `due_ms` of `fm_worker_now_ms`. 0 = after the next output and poll for events;
-/// UINT64_MAX = never. The last call counts.
+/// Requests one FM_EVENT_WAKE at `due_ms` of `fm_worker_now_ms`. 0 means after the next output and poll for events. UINT64_MAX
+/// means never. The last call replaces earlier ones.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_worker_wake_at(worker: Option<&mut FmWorker>, due_ms: u64) {
     ask(worker, (), |worker| {
@@ -124,8 +124,8 @@ pub extern "C" fn fm_worker_busy(worker: Option<&mut FmWorker>, busy: bool) {
     })
 }
 
-/// Sets the full flag: no further handler can start. While it is set, only FM_EVENT_WAKE, FM_EVENT_GONE and
-/// FM_EVENT_STOP occur.
+/// Sets the flag that the worker is full, so that no further handler can start. While the flag is set, only FM_EVENT_WAKE,
+/// FM_EVENT_GONE and FM_EVENT_STOP occur.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_worker_full(worker: Option<&mut FmWorker>, full: bool) {
     ask(worker, (), |worker| {
@@ -147,8 +147,8 @@ pub extern "C" fn fm_note_handler(worker: Option<&mut FmWorker>, handler: u32) {
     })
 }
 
-/// Returns true if another waiting handler or task may resume, or another task may start, in this turn; the previous
-/// one has returned or waits. If false, fetch an event first, after `fm_worker_wake_at` with 0.
+/// Returns true if another waiting handler or task may resume, or another task may start, in this turn. The previous one must have
+/// returned or be waiting. If the result is false, fetch an event first, after `fm_worker_wake_at` with 0.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_may_resume(worker: Option<&mut FmWorker>) -> bool {
     ask(worker, false, |worker| worker.worker.may_resume())
@@ -169,8 +169,8 @@ pub extern "C" fn fm_settle(worker: Option<&mut FmWorker>, request: FmRequest) {
     })
 }
 
-/// Marks the response stream of `request` as waiting for the application's next piece. FM_EVENT_GONE reports that the
-/// client disconnected before. FM_GONE if it already has.
+/// Marks the response stream of `request` as waiting for the application's next piece. FM_EVENT_GONE reports that the client
+/// disconnected before that piece. FM_GONE if the client has already disconnected.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_stream_defer(worker: Option<&mut FmWorker>, request: FmRequest) -> u32 {
     guard(worker, None, |worker| {

@@ -10,7 +10,7 @@ use crate::worker::FmWorker;
 
 /// Bytes, a connection to accept, or the end of the stream.
 pub const FM_WATCH_READ: u32 = 1;
-/// Space for writing.
+/// The descriptor has space for writing.
 pub const FM_WATCH_WRITE: u32 = 2;
 /// Urgent data.
 pub const FM_WATCH_PRIORITY: u32 = 4;
@@ -19,9 +19,9 @@ pub const FM_WATCH_HANGUP: u32 = 8;
 /// The file is always ready: a regular file or a directory.
 pub const FM_ALWAYS_READY: u32 = 64;
 
-/// Requests one FM_EVENT_READY when `fd` is ready for any of `interest` (FM_WATCH_*) or has hung up. Replaces an
-/// earlier request; 0 cancels it. The descriptor may be closed at any time; it then causes no event. FM_ALWAYS_READY
-/// and FM_MISUSE (not open; no memory left): no request was made.
+/// Requests one FM_EVENT_READY when `fd` is ready for any of `interest` (FM_WATCH_*) or has hung up. Replaces an earlier request; 0
+/// cancels it. The descriptor may be closed at any time. It then causes no event. FM_ALWAYS_READY and FM_MISUSE (not open; no
+/// memory left): no request was made.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_watch(
     worker: Option<&mut FmWorker>,

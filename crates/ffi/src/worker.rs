@@ -24,7 +24,7 @@ use crate::grip::{FmGrip, Front, Grip};
 
 /// `request` needs a response.
 pub const FM_EVENT_REQUEST: u32 = 1;
-/// The worker has stopped; free it and exit the process with `fm_worker_exit_code`.
+/// The worker has stopped. Free it, and exit the process with `fm_worker_exit_code`.
 pub const FM_EVENT_STOP: u32 = 2;
 /// `request` is a valid WebSocket handshake: accept it with `fm_ws_accept_request`, or refuse it with `fm_respond` or
 /// `fm_fail`. All fields of FM_EVENT_REQUEST are set.
@@ -36,8 +36,8 @@ pub const FM_EVENT_WS_MESSAGE: u32 = 5;
 /// `socket` is closed with `code` (1005: no code, 1006: no close frame) and the reason `body`. Occurs exactly once
 /// per accepted socket. Only `kind`, `handler`, `socket`, `code` and `body` are set.
 pub const FM_EVENT_WS_CLOSE: u32 = 6;
-/// The client of `request` or `socket` (the other is 0) disconnected while its handler waits; at most once for each.
-/// Only `kind`, `request` and `socket` are set.
+/// The client of `request` or `socket` disconnected while its handler waits. The other of these two fields is 0. The event occurs
+/// at most once for each. Only `kind`, `request` and `socket` are set.
 pub const FM_EVENT_GONE: u32 = 7;
 /// The time of `fm_worker_wake_at` is reached, or `fm_file_next` or `fm_publish_next` may have a result. Only `kind`
 /// is set.
@@ -64,7 +64,7 @@ pub const FM_FORMAT_EVENT_STREAM: u8 = 0;
 
 /// A slow client receives a `gap` event in place of the events it missed.
 pub const FM_SLOW_GAP: u32 = 0;
-/// A slow client is closed; it reconnects with its last event id.
+/// A slow client is closed. It reconnects with its last event id.
 pub const FM_SLOW_CLOSE: u32 = 1;
 
 /// A worker process.
@@ -72,7 +72,7 @@ pub struct FmWorker {
     pub(crate) worker: Worker<Tls<Kernel>>,
     /// Request of the current event.
     pub(crate) request: Option<RequestId>,
-    /// Connection to the GRIP edges; `None` without edges.
+    /// Connection to the GRIP edges. `None`: there are no edges.
     pub(crate) grip: Option<Box<Grip>>,
     /// Pusher and Mercure hubs; `None` if neither is configured.
     pub(crate) hub: Option<Box<Hub>>,
@@ -84,7 +84,7 @@ pub struct FmWorker {
     members_out: Vec<FmMember>,
     past: Vec<Past>,
     past_out: Vec<FmPast>,
-    /// Pending reads of history, and the last number given to one.
+    /// Pending reads of history, and the number that was assigned to the last one.
     histories: HashMap<FmReading, HistoryReader>,
     last_reading: FmReading,
     pub(crate) text: Vec<u8>,
@@ -210,10 +210,10 @@ pub struct FmEvent {
     pub socket: FmSocket,
     /// Close code of FM_EVENT_WS_CLOSE.
     pub code: u16,
-    /// True if the message of FM_EVENT_WS_MESSAGE is binary; otherwise it is valid UTF-8.
+    /// True if the message of FM_EVENT_WS_MESSAGE is binary. Otherwise the message is valid UTF-8.
     pub binary: bool,
-    /// Status that the core would have sent without the handlers of `fm_server_fallback` and `fm_server_guard_files`;
-    /// 0 for all other handlers.
+    /// Status that the core would have sent without the handlers of `fm_server_fallback` and `fm_server_guard_files`. 0 for all
+    /// other handlers.
     pub unrouted: u16,
     /// Content without transfer coding; for a WebSocket the message or the close reason.
     pub body: FmStr,
@@ -225,11 +225,11 @@ pub struct FmEvent {
     pub target: FmStr,
     /// Query after the first `?`, as sent; `ptr` NULL without a `?`.
     pub query: FmStr,
-    /// Allow header for a response with the status `unrouted`; `ptr` NULL for none.
+    /// Allow header for a response with the status `unrouted`. `ptr` is NULL for none.
     pub allow: FmStr,
     /// Number of header field lines.
     pub headers_len: u32,
-    /// Parts of the body outside of `body`, for `fm_upload_*`; 0 for none. Release it after the request.
+    /// Parts of the body outside of `body`, for `fm_upload_*`. 0 means none. Release the upload after the request.
     /// FM_UPLOAD_ARRIVING: the body is still arriving and `fm_body_read` reads it.
     pub upload: u32,
 }
@@ -239,7 +239,7 @@ pub struct FmEvent {
 pub struct FmResponse {
     /// 200 to 599.
     pub status: u32,
-    /// Content-Type; `ptr` NULL for none.
+    /// Content-Type. `ptr` is NULL for none.
     pub content_type: FmStr,
     /// Additional field lines; each has passed `fm_header_valid`.
     pub headers: *const FmHeader,
@@ -247,7 +247,7 @@ pub struct FmResponse {
     pub headers_len: usize,
     /// Content.
     pub body: FmStr,
-    /// Reason phrase for HTTP/1; `ptr` NULL for the standard one. It has passed `fm_header_valid`.
+    /// Reason phrase for HTTP/1. `ptr` is NULL for the standard phrase. The phrase has passed `fm_header_valid`.
     pub reason: FmStr,
 }
 
@@ -276,13 +276,13 @@ pub struct FmHold {
     pub channels: *const FmStr,
     /// Number of `channels`.
     pub channels_len: usize,
-    /// User for presence; `ptr` NULL for none.
+    /// User for presence. `ptr` is NULL for none.
     pub user: FmStr,
-    /// JSON about the user; `ptr` NULL for none.
+    /// JSON about the user. `ptr` is NULL for none.
     pub info: FmStr,
     /// True if `join` and `leave` events are published.
     pub announce: bool,
-    /// Last event id that the client received; `ptr` NULL for none.
+    /// Last event id that the client received. `ptr` is NULL for none.
     pub since: FmStr,
     /// True if a client without an id receives all stored events.
     pub from_start: bool,
@@ -336,7 +336,7 @@ impl FmHold {
 pub struct FmMember {
     /// User name.
     pub user: FmStr,
-    /// JSON about the user; `ptr` NULL for none.
+    /// JSON about the user. `ptr` is NULL for none.
     pub info: FmStr,
     /// Connections over all workers.
     pub connections: u32,
@@ -347,7 +347,7 @@ pub struct FmMember {
 pub struct FmPast {
     /// Event id.
     pub id: FmStr,
-    /// Event name; `ptr` NULL for none.
+    /// Event name. `ptr` is NULL for none.
     pub name: FmStr,
     /// Event data.
     pub data: FmStr,
@@ -355,8 +355,8 @@ pub struct FmPast {
     pub time_ms: u64,
 }
 
-/// Blocks until an event needs PHP. All strings of the event and of the fm_request_* calls stay valid until the next
-/// call. `event` must be initialized, at least with zeros: most events set only a few fields.
+/// Blocks until an event needs PHP. All strings of the event and of the fm_request_* calls stay valid until the next call. `event`
+/// must be initialized, at least with zeros, because most events set only a few fields.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_next_event(worker: Option<&mut FmWorker>, event: Option<&mut FmEvent>) -> u32 {
     guard(worker.zip(event), None, |(worker, event)| {
@@ -377,7 +377,7 @@ impl FmWorker {
             Event::Message => self.hand_out_socket(FM_EVENT_WS_MESSAGE, event),
             Event::Open => self.hand_out_socket(FM_EVENT_WS_OPEN, event),
             Event::Close => self.hand_out_socket(FM_EVENT_WS_CLOSE, event),
-            // The embedder holds no clients here.
+            // `HeldGone` does not occur, because this crate does not call `hold_relayed`.
             Event::Gone(request) | Event::HeldGone(request) => {
                 (event.request, event.socket) = (request.into(), FmSocket::NONE);
                 FM_EVENT_GONE
@@ -411,7 +411,7 @@ impl FmWorker {
                 event.body = FmStr::lend(self.worker.waiting.peer_message());
                 FM_EVENT_PEER_MESSAGE
             }
-            // `Wire` events belong to FastCGI, and no code here uses items.
+            // FastCGI handles `Wire` events, and no code here uses items.
             Event::Wake | Event::Wire | Event::Items | Event::Ping | Event::Pong => FM_EVENT_WAKE,
             Event::Stop => {
                 if let Some(grip) = &self.grip {
@@ -447,8 +447,8 @@ impl FmWorker {
         self.request = Some(handle);
     }
 
-    /// Fills the event of a WebSocket and returns its kind. Messages are as frequent as requests, so only the fields
-    /// they use are set.
+    /// Fills the event of a WebSocket and returns its kind. Messages are as frequent as requests, so only the fields that they use
+    /// are set.
     #[inline]
     fn hand_out_socket(&mut self, kind: u32, event: &mut FmEvent) -> u32 {
         let found = self.worker.socket_event();
@@ -580,7 +580,7 @@ pub extern "C" fn fm_fail(
     })
 }
 
-/// Counts a failed handler for which the application itself responds.
+/// Counts a failed handler to whose client the application itself responds.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_note_failure(worker: Option<&mut FmWorker>) {
     ask(worker, (), |worker| {
@@ -691,8 +691,8 @@ fn members_failure(error: MembersError) -> (u32, String) {
     (code, error.to_string())
 }
 
-/// Counts the users present in a channel, which is the length that `fm_members` returns without a limit. FM_MISUSE,
-/// FM_BACKPRESSURE (the presence table is unavailable).
+/// Counts the users that are present in a channel. This is the number of users that `fm_members` returns without a limit.
+/// FM_MISUSE, FM_BACKPRESSURE (the presence table is unavailable).
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_member_count(
     worker: Option<&mut FmWorker>,
@@ -858,7 +858,7 @@ pub extern "C" fn fm_worker_log(worker: Option<&mut FmWorker>, level: u32, messa
     });
 }
 
-/// Writes a log line about the application's code. `is_bounded` limits the lines per second, for those that clients
+/// Writes a log line about the application's code. `is_bounded` limits the lines per second, and is meant for lines that clients
 /// can trigger at will.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_worker_tell(

@@ -24,9 +24,9 @@ pub const FM_WS_CLOSE_BYTES: usize = 125;
 
 /// Frames may be masked or not.
 pub const FM_WS_MASK_EITHER: u32 = 0;
-/// Frames must be masked: they are from a client.
+/// Frames must be masked, because they are from a client.
 pub const FM_WS_MASK_REQUIRED: u32 = 1;
-/// Frames must not be masked: they are from a server.
+/// Frames must not be masked, because they are from a server.
 pub const FM_WS_MASK_FORBIDDEN: u32 = 2;
 
 const _: () = assert!(FM_WS_ACCEPT_BYTES == ACCEPT_BYTES);
@@ -42,7 +42,7 @@ pub struct FmWsFrame {
     pub payload_bytes: usize,
     /// Masking key if `masked`.
     pub key: [u8; 4],
-    /// Close code to send after a violation, or the code of a close frame whose payload was read; 0 for none.
+    /// Close code to send after a violation, or the code of a close frame whose payload was read. 0 means none.
     pub close_code: u16,
     /// Opcode (RFC 6455, 11.8).
     pub opcode: u8,
@@ -84,7 +84,7 @@ pub extern "C" fn fm_ws_frame_bytes(payload_bytes: usize, masked: bool) -> usize
 
 /// Returns true if the bytes are valid UTF-8, as a text message requires.
 ///
-/// For C, which writes the header of a plain text frame itself, because that is cheaper than a call.
+/// C uses this function where it writes the header of a plain text frame itself, which is cheaper than a call.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_ws_is_text(payload: FmStr) -> bool {
     ask(NOTHING, false, |()| utf8::valid(payload.bytes()))
@@ -92,7 +92,7 @@ pub extern "C" fn fm_ws_is_text(payload: FmStr) -> bool {
 
 /// Writes a frame of `fm_ws_frame_bytes` bytes. Uses the fields opcode, reserved, fin, masked and key of `frame`.
 ///
-/// FM_MISUSE if the frame would violate the protocol; the buffer's content is then undefined.
+/// FM_MISUSE if the frame would violate the protocol. The buffer's content is then undefined.
 ///
 /// # Safety
 /// The contract at the head of the header: bytes and arrays have the documented sizes.
@@ -223,9 +223,8 @@ pub extern "C" fn fm_ws_header(
 
 /// Writes the unmasked payload of a frame that `fm_ws_header` read from the same bytes, and checks it.
 ///
-/// Sets `frame.close_code` of a close frame; its reason starts at `out + 2`. FM_PROTOCOL with `frame.close_code` for
-/// a malformed close frame and for text that is not UTF-8. A first fragment may end inside a character; further
-/// fragments are not checked.
+/// For a close frame, sets `frame.close_code`. The reason starts at `out + 2`. FM_PROTOCOL with `frame.close_code` for a malformed
+/// close frame and for text that is not UTF-8. A first fragment may end inside a character; further fragments are not checked.
 ///
 /// # Safety
 /// The contract at the head of the header: bytes and arrays have the documented sizes.
@@ -298,7 +297,7 @@ fn sendable(frame: &FmWsFrame, payload: &[u8]) -> Result<Header, (u32, String)> 
     })
 }
 
-/// Checks an unmasked payload. Returns the code of a close frame, else 0.
+/// Checks an unmasked payload. Returns the code of a close frame, and 0 for all other frames.
 fn received_code(frame: &FmWsFrame, payload: &[u8]) -> Result<u16, Violation> {
     match Opcode::from_number(frame.opcode) {
         Some(Opcode::Close) => Ok(close::parse(payload)?.code.unwrap_or(0)),
