@@ -1,4 +1,4 @@
-/* Guards `foreach` over results, which PHP runs without calling a function that guards.c could wrap.
+/* Guards `foreach` over results, which PHP runs without calling a function that wrap.c could wrap.
  *
  * Iterators of PDOStatement and mysqli_result read rows from the server and free the previous row. A lazy PDO row reads from its
  * statement. They acquire the connection's guard as functions do. Otherwise another handler's execute() or free() would remove

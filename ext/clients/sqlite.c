@@ -6,7 +6,7 @@
  * cache, or syncs a file, a thread of the core does it; the fiber waits. During computations SQLite calls a progress callback,
  * which yields after a time slice.
  *
- * While a fiber is inside a connection or its transaction is open, other fibers queue (guards.c). Objects that PHP frees during
+ * While a fiber is inside a connection or its transaction is open, other fibers queue (keys.c). Objects that PHP frees during
  * that time are freed when the fiber has left. Unread rows are dropped when their handler finishes. */
 #ifndef _GNU_SOURCE
 # define _GNU_SOURCE
