@@ -38,7 +38,7 @@ static void set_flags(int flags)
 	ZEND_CONSTANT_SET_FLAGS(sapi.constant, flags, ZEND_CONSTANT_MODULE_NUMBER(sapi.constant));
 }
 
-/* Calls `compile` while no compiler replaces the constant. A fatal error in the file leaves it by longjmp. */
+/* Calls `compile` while no compiler replaces the constant. A fatal error in the file leaves this code by longjmp. */
 #define WITHOUT_REPLACING(result, compile) do { \
 	if (UNEXPECTED(!sapi.constant)) { \
 		return compile; \

@@ -23,7 +23,7 @@ pub const SLOW: Duration = Duration::from_millis(300);
 const PATIENCE: Duration = Duration::from_millis(500);
 /// Size larger than all buffers between backend and client.
 const LARGE_BYTES: usize = 12 * 1024 * 1024;
-/// Number of the first clients whose disconnect is always reported.
+/// Number of clients, counted from the first one, whose disconnect is always reported.
 const HEARD_MAX: usize = 100;
 /// FastCGI record types that the backend uses.
 const END_REQUEST: u8 = 3;

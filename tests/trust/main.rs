@@ -202,8 +202,7 @@ fn the_server_ends_what_a_client_of_a_pool_has_left_although_nobody_comes_next()
                 (count == wanted.to_string()).then_some(())
             });
         };
-        // One of two queries is stopped through another connection, which was opened before its
-        // own.
+        // One of two queries is stopped through another connection, which was opened before the connection of that query.
         let mut first = ask(
             &place.server,
             &format!("/ask/pool-{client}/first?seconds=2"),

@@ -57,7 +57,7 @@ pub struct Facts {
     pub memory_limit: String,
     /// Setting `control` from the ini files, even if they do not load the extension.
     pub control: Option<String>,
-    /// Version of the extension that PHP loads through its ini files; `None` if they load none.
+    /// Version of the extension that PHP loads through its ini files. `None`: these files load no extension.
     pub fermata: Option<String>,
     pub has_opcache: bool,
     pub has_jit: bool,

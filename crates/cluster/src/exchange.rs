@@ -11,7 +11,7 @@ pub const PAST_REQUESTS_MAX: usize = 8;
 pub(crate) const UNSENT_BYTES_MAX: usize = 1 << 20;
 /// Timeout of each step of a new connection, and of an acknowledgement.
 pub(crate) const ANSWER_MS_MAX: u64 = 5_000;
-/// Upper bound of a timeout while bytes arrive: a large response over a slow connection.
+/// Maximum to which a timeout is extended while bytes arrive, as for a large response over a slow connection.
 pub(crate) const ARRIVAL_MS_MAX: u64 = 60_000;
 /// Delay before a connection or a probe is retried, and the maximum of this delay. The delay doubles with each failure.
 const RETRY_MS_MIN: u64 = 100;
@@ -82,7 +82,7 @@ impl Options {
     }
 }
 
-/// Credentials for servers whose address has no credentials. Empty texts mean that there are none. Errors of a bridge name the
+/// Credentials for servers whose address has none. An empty text means that the value is not set. Errors of a bridge name the
 /// settings.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Login {

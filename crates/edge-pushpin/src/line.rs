@@ -9,7 +9,7 @@ use fermata_grip::value::{Value, map};
 /// Reason why a request that no service accepted is dropped.
 pub const NOBODY_THERE: &str = "no service accepted the request";
 
-/// Maximum number of requests that wait for one service; further ones fail immediately.
+/// Maximum number of requests that wait for one service. Further requests fail immediately.
 pub const OUTBOX_MAX: usize = 1_000;
 
 /// Condition reported to another worker if too many requests wait.

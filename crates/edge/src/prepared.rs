@@ -62,7 +62,7 @@ impl Prepared {
         self.questions.as_ref().map(|it| it.path.clone())
     }
 
-    /// Returns the socket paths of all workers; empty if there is only one worker.
+    /// Returns the socket paths of all workers. Empty if there is only one worker.
     pub fn workers_paths(&self) -> Vec<PathBuf> {
         self.workers.iter().map(|it| it.path.clone()).collect()
     }

@@ -81,8 +81,8 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    /// Starts to drain: accepts no connections, closes idle ones, and ends held ones with a retry
-    /// hint.
+    /// Starts to drain: accepts no connections, closes idle connections, and ends held connections
+    /// with a retry hint.
     pub(crate) fn begin_drain(&mut self, retired: bool) {
         let now_ms = self.net.driver.refresh_now();
         let until = Deadline::after(now_ms, self.net.settings.drain_timeout_ms);
@@ -228,8 +228,8 @@ impl<D: Driver> Worker<D> {
             Stage::Head if connection.inbox.is_empty() && exchange.has_output(connection) => {
                 connection.writing = Writing::Close;
             }
-            // Check once more for a request that has already arrived; `load` closes the connection
-            // if there is none.
+            // Check once more for a request that has already arrived. If there is none, `load`
+            // closes the connection.
             Stage::Head if connection.inbox.is_empty() && !is_retired => self.net.go_on(index),
             // Unsent responses may precede a request that could not be handed over with its
             // connection.

@@ -35,8 +35,8 @@ fn joined(generation: u32, place: u32) -> NonZeroU64 {
 #[repr(transparent)]
 pub struct RequestId(NonZeroU64);
 
-/// A WebSocket, from the response to its handshake until its close event was delivered. Its number
-/// is that of the handshake's request.
+/// A WebSocket, from the response to its handshake until its close event was delivered. The
+/// WebSocket has the same number as the request of the handshake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(transparent)]
 pub struct SocketId(RequestId);

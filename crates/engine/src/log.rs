@@ -85,7 +85,7 @@ pub struct Logger {
     stats: Option<stats::Shared>,
 }
 
-/// Destination of lines, and a count of the dropped ones.
+/// Destination of lines, and the number of dropped lines.
 struct Outlet {
     file: LogFile,
     /// The process that counted the dropped lines. A forked child restarts at 0; its parent reports
@@ -302,7 +302,7 @@ impl Outlet {
         if is_told && self.write(text) {
             return true;
         }
-        // Only the report about dropped lines was to be written.
+        // There is no text to write, only the report about dropped lines.
         if text.is_empty() {
             return true;
         }

@@ -37,7 +37,7 @@ pub struct Site {
     pub queue_max: u32,
     /// Timeout in milliseconds for PHP-FPM without progress, and for a request that waits for a connection.
     pub timeout_ms: u64,
-    /// Time in milliseconds for which an idle connection stays open for another request; 0 = the connection is closed.
+    /// Time in milliseconds for which an idle connection stays open for another request. 0 means the connection is closed.
     pub keep_ms: u64,
 }
 

@@ -127,7 +127,7 @@ pub(crate) enum Answer {
 /// The connection to PHP-FPM.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Link {
-    /// Not connected.
+    /// There is no connection.
     None,
     Opening(WireId),
     Open(WireId),
@@ -164,7 +164,7 @@ pub(crate) struct FastCgiRequest {
     pub drained: usize,
     /// Time at which PHP-FPM's time limit is over.
     pub deadline: Deadline,
-    /// Time since which the request has been waiting for a connection, or has had one.
+    /// Time since which the request has been waiting for a connection, or has been using one.
     pub since_ms: u64,
     /// Counter of the request's failure. A response that has started is cut after the bytes that were read ahead.
     pub failure: Option<Counter>,

@@ -374,7 +374,7 @@ fn a_kept_connection_carries_the_next_request() {
         client = rig.get(path);
         assert!(rig.accept().is_none());
     }
-    // It is closed before a response: the request is repeated on another connection.
+    // The server closes the connection before it responds, so the request is repeated on another connection.
     read(&mut fpm);
     drop(fpm);
     rig.run();

@@ -18,7 +18,7 @@ use crate::abi::{
     guard, misuse, put,
 };
 
-/// Nothing for the application; the output may have bytes to send.
+/// There is nothing for the application, but the output may have bytes to send.
 pub const FM_WS_RECEIVED_NOTHING: u32 = 0;
 /// The handshake has succeeded.
 pub const FM_WS_RECEIVED_OPEN: u32 = 1;

@@ -14,7 +14,7 @@ pub(crate) struct Publication {
     pub channel: String,
     pub name: Option<String>,
     pub data: String,
-    /// The engine's id of a socket that must not receive the event; empty = no such socket.
+    /// The engine's id of a socket that must not receive the event. Empty means no such socket.
     pub except: String,
     /// True if the request fails if this event is not published.
     pub is_essential: bool,

@@ -23,7 +23,7 @@ pub enum Filter {
     SkipSelf,
     /// Not to the users listed in the item.
     SkipUsers,
-    /// Only to subscribers of another channel, named in the item.
+    /// Delivers the item only to clients that are also subscribed to another channel, which the item names.
     RequireSub,
     /// Replaces `%I` in content by an id made from the ids of channels.
     BuildId,

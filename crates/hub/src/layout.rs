@@ -47,8 +47,8 @@ pub(crate) const PENDING: usize = 2 * LINE + 1;
 pub(crate) const SAFE: usize = 2 * LINE + 2;
 /// Nonzero while the presence table is being changed.
 pub(crate) const DIRTY: usize = 2 * LINE + 3;
-/// Epoch of the log that records come from (see `log`); 0 = no log, or not yet. The next words are the log position of the newest
-/// record, and the log position after which the ring's records start.
+/// Epoch of the log that records come from (see `log`). 0 means that there is no log, or that its epoch is not known yet. The next
+/// words are the log position of the newest record, and the log position after which the ring's records start.
 pub(crate) const LOG_EPOCH: usize = 2 * LINE + 4;
 pub(crate) const LOG_SEQ: usize = 2 * LINE + 5;
 pub(crate) const LOG_FLOOR: usize = 2 * LINE + 6;

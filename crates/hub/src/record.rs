@@ -17,7 +17,7 @@ pub(crate) const W_STAMP: usize = 0;
 /// Number of words of the record (32 bits), length of the channel name (8), kind (8), flags for: has a name, concerns one
 /// subscriber, has a log position (1 bit each).
 pub(crate) const W_SHAPE: usize = 1;
-/// Position of the previous record in the same index bucket; 0 = none.
+/// Position of the previous record in the same index bucket. 0 means none.
 pub(crate) const W_PREV: usize = 2;
 /// Wall-clock time in milliseconds.
 pub(crate) const W_TIME: usize = 3;

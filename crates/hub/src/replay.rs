@@ -23,7 +23,7 @@ pub enum Replay {
 /// The range of a replay.
 #[derive(Clone, Copy, Debug)]
 pub struct ReplayRange {
-    /// Only records after this position are included; 0 = from the oldest.
+    /// Position after which records are included. 0 means from the oldest record on.
     pub after: Seq,
     /// Only records up to and including this position are included: [`crate::Reader::read_up_to`] if live records follow.
     pub up_to: Seq,

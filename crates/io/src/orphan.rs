@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 use crate::process::{Pid, parent_pid};
 use crate::signal;
 
-/// Timer that kills this process after its parent exited; null if none was created.
+/// Timer that kills this process after its parent exited. Null if none was created.
 static ORPHAN_TIMER: AtomicPtr<libc::c_void> = AtomicPtr::new(ptr::null_mut());
 
 /// True if the process has detected that its parent exited, and will exit by itself.

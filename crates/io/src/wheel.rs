@@ -311,7 +311,7 @@ mod tests {
     enum Step {
         Arm(i64),
         Advance(u64),
-        /// As the engine does: sleep until the time that the wheel returns.
+        /// Sleeps until the time that the wheel returns, as the engine does.
         Follow,
     }
 

@@ -545,7 +545,7 @@ fn reports_every_reset_directly_after_bytes(kernel: Kernel) {
                         end(&mut ended);
                         break;
                     }
-                    // As in the engine: a short read has emptied the socket unless the end follows.
+                    // As in the engine, a short read has emptied the socket, unless the end of the stream follows.
                     Ok(Some(read)) if read < buf.len() && !event.hangup => break,
                     Ok(Some(_)) => {}
                     Ok(None) => break,

@@ -195,7 +195,7 @@ fn time_can_follow_the_time_outs() {
     assert_eq!((events.len(), fake.now_ms()), (0, start_ms + 20));
     fake.wait(&mut events, None).expect("wait");
     assert_eq!((events.len(), fake.now_ms()), (1, start_ms + 50));
-    // Nothing is scheduled: a real driver would sleep forever.
+    // Nothing is scheduled. A real driver would sleep forever.
     assert_eq!(wait(&mut fake), []);
     assert_eq!((fake.now_ms(), fake.calls().idle_waits), (start_ms + 50, 2));
 }

@@ -53,7 +53,7 @@ pub(crate) struct Report {
     pub errors: Vec<(String, u64)>,
 }
 
-/// Publishing rates in messages per second; zero for none.
+/// Publishing rates in messages per second. Zero means none.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Rates {
     /// Rate to groups, in turn.

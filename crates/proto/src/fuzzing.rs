@@ -553,7 +553,7 @@ mod tests {
                 b"\x01\x03\0\0\x06\x04\0\0\0\0\0\0\x04\0\0\0\x07\0\0\x08\x06\0\0\0\0\0pingpong\0\0\x04\x08\0\0\0\0\0\0\0\x01\0\0\0\x09\x10\0\0\0\0\0\0\0\0\x01u=1,i\0\0\x05\x02\0\0\0\0\x01\0\0\0\x03\x10\0\0\x08\x07\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\x02\x0b\x07\0\0\0\0hi",
                 // A reset, and frames for closed streams.
                 b"\x21\x02\0\0\x06\x01\x04\0\0\0\x01\x83\x86\x84\x01\x01a\0\0\x04\x03\0\0\0\0\x01\0\0\0\x08\0\0\x01\0\x01\0\0\0\x01x\0\0\x04\x08\0\0\0\0\x01\0\0\0\x08",
-                // For a client: an interim head, a head, data, the end; then GOAWAY.
+                // Frames for a client: an interim head, a head, data and the end, followed by GOAWAY.
                 b"\x03\x04\0\0\x05\x01\x04\0\0\0\x01\x08\x03103\0\0\x01\x01\x04\0\0\0\x01\x88\0\0\x02\0\x01\0\0\0\x01hi\0\0\x08\x07\0\0\0\0\0\0\0\0\x01\0\0\0\0",
             ],
         );

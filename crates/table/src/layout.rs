@@ -4,7 +4,7 @@ use crate::schema::{Schema, WORD_BYTES};
 
 /// Owner of the lock for chains and unused slots.
 pub(crate) const LOCK: usize = 0;
-/// Not 0 from the time when an owner of the lock crashed until the table is repaired.
+/// A value other than 0 from the time when an owner of the lock crashed until the table is repaired.
 pub(crate) const REPAIR: usize = 1;
 /// Number of the first slot in the list of unused slots, plus one. 0: the list is empty. All slots in the list were used before.
 pub(crate) const FREE: usize = 2;

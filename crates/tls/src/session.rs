@@ -622,7 +622,7 @@ enum Emptied {
 
 /// Work to do when rustls has no other.
 enum Job<'a> {
-    /// None: only process received records.
+    /// There is no other work. Only process received records.
     Read,
     /// Encrypt these bytes into that buffer.
     Encrypt(&'a [u8], &'a mut [u8]),

@@ -4,36 +4,17 @@ declare(strict_types=1);
 
 namespace Fermata\Grip;
 
-/**
- * Parsed address of a publish target, in the format of `GRIP_URL`.
- *
- * - `http://HOST:PORT/PATH` or `https://…`: the control port of an edge. User and password before the host are sent as Basic
- *   authentication. The query parameters `key` and `iss` sign a Bearer token; `verify-key` and `verify-iss` verify the edge's
- *   `Grip-Sig`. Signature::key() describes the format of keys.
- * - `http+unix:/PATH`, with the same query: the control port of an edge that listens on a Unix socket.
- * - `tcp://HOST:PORT`, `ipc:///PATH`: the ZeroMQ PULL socket of an edge.
- * - `unix:/PATH`: the control socket of a Fermata server.
- */
-final readonly class Address
-{
-    /** Address without secrets, for messages. */
-    public string $name;
-    public bool $isTls;
-    public ?string $host;
-    public ?int $port;
-    /** Path of the control port's Unix socket; null: TCP or no control port. */
-    public ?string $socket;
-    /** URL path before `/publish/`. */
-    public string $path;
-    /** ZeroMQ socket as an address for stream_socket_client(); null: no ZeroMQ socket. */
-    public ?string $zmq;
-    /** Control socket of a Fermata server; null: the address names an edge. */
-    public ?string $control;
-    private ?string $user;
-    private ?string $issuer;
-    private ?string $key;
-    private ?string $verifyIssuer;
-    private ?string $verifyKey;
+/** * Parsed address of a publish target, in the format of `GRIP_URL`. * * - `http://HOST:PORT/PATH` or `https://…`: the control
+port of an edge. User and password before the host are sent as Basic * authentication. The query parameters `key` and `iss` sign a
+Bearer token; `verify-key` and `verify-iss` verify the edge's * `Grip-Sig`. Signature::key() describes the format of keys. * -
+`http+unix:/PATH`, with the same query: the control port of an edge that listens on a Unix socket. * - `tcp://HOST:PORT`,
+`ipc:///PATH`: the ZeroMQ PULL socket of an edge. * - `unix:/PATH`: the control socket of a Fermata server. */ final readonly class
+Address { /** Address without secrets, for messages. */ public string $name; public bool $isTls; public ?string $host; public ?int
+$port; /** Path of the control port's Unix socket. Null if the control port uses TCP, or if there is no control port. */ public
+?string $socket; /** URL path before `/publish/`. */ public string $path; /** ZeroMQ socket as an address for
+stream_socket_client(); null: no ZeroMQ socket. */ public ?string $zmq; /** Control socket of a Fermata server; null: the address
+names an edge. */ public ?string $control; private ?string $user; private ?string $issuer; private ?string $key; private ?string
+$verifyIssuer; private ?string $verifyKey;
 
     /** @throws \ValueError if the address is malformed; the message omits the address, which may contain a secret */
     public function __construct(#[\SensitiveParameter] string $text)

@@ -14,7 +14,7 @@ const PREFIX: &str = "fermata-cluster-";
 pub struct Folder(PathBuf);
 
 impl Folder {
-    /// Creates the folder and removes those of killed processes.
+    /// Creates the folder, and removes the folders of killed processes.
     ///
     /// # Errors
     /// Fails with a message for the user if the folder cannot be created.

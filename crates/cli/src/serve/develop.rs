@@ -14,7 +14,7 @@ use serde_json::json;
 use crate::dev::watch::{Changes, Watcher};
 use crate::error::{Error, at};
 
-/// Files that PHP loads and pages request.
+/// Files that PHP loads, and files that pages request.
 const FILES: &[(&str, &str)] = &[
     ("prepend.php", include_str!("prepend.php")),
     ("reload.php", include_str!("reload.php")),

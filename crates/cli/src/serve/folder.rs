@@ -45,7 +45,7 @@ const RAN_WELL: Duration = Duration::from_secs(10);
 
 /// Options that only apply to a folder.
 #[derive(clap::Args)]
-// The default group name would collide with that of the command.
+// Set the group name, because the default name would collide with the name of the command.
 #[group(id = "folder")]
 pub struct Arguments {
     /// For a folder: PHP-FPM, or php-cgi [default: the newest installed]

@@ -27,7 +27,7 @@ fn below(random: &mut Random, end: u64) -> u64 {
     random.within(0..end as usize) as u64
 }
 
-/// Fault of the log, besides those of connections and bridges.
+/// Fault of the log, in addition to the faults of connections and bridges.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Log {
     Keeps,

@@ -13,7 +13,7 @@ const MODES: [Mode; 3] = [Mode::Response, Mode::Stream, Mode::Socket];
 /// Maximum number of shared route names; more exist only if route files change.
 const ROUTES_KEPT: usize = 1_024;
 
-/// Maximum number of queue entries of departed clients, in addition to those of present ones.
+/// Maximum number of queue entries of departed clients, in addition to the entries of present clients.
 const LEFT_DUE_MAX: usize = 1_024;
 
 /// A client. This struct takes about a hundred bytes, because there may be very many clients.

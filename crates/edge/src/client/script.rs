@@ -133,7 +133,7 @@ impl Script {
     pub fn wrap(&self, head: &Head, body: &[u8]) -> (Head, Vec<u8>) {
         let argument = match self.mode {
             JsonpMode::Extended => extended(head, body),
-            // Only JSON is accepted: any other text would be executed as a script.
+            // Accept only JSON, because any other text would be executed as a script.
             JsonpMode::Basic => std::str::from_utf8(body)
                 .ok()
                 .filter(|text| serde_json::from_str::<serde_json::Value>(text).is_ok())

@@ -41,7 +41,8 @@ pub(crate) struct Waiting {
 #[derive(Debug)]
 pub(crate) struct Commands {
     pub(crate) waiting: HashMap<u64, Waiting>,
-    /// Number of the last command. The numbers differ from those of the replaced process, whose queries may still receive replies.
+    /// Number of the last command. The numbers differ from the numbers of the replaced process, whose queries may still receive
+    /// replies.
     pub(crate) last: u64,
     /// WebSockets over HTTP by `Connection-Id`.
     pub(crate) sockets: HashMap<Vec<u8>, RequestId>,

@@ -165,7 +165,7 @@ impl Sequence {
         Some(queued)
     }
 
-    /// Puts an item back as the next one.
+    /// Puts an item back at the front of the queue.
     pub(crate) fn put_back(&mut self, queued: Queued) {
         self.backlog_bytes += queued.item.bytes();
         self.backlog.push_front(queued);

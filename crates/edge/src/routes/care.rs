@@ -26,7 +26,7 @@ pub struct Care {
     pub check_rise: Option<u64>,
     /// Number of consecutive failed checks after which a target is taken out.
     pub check_fall: Option<u64>,
-    /// Number of failed requests after which a target is taken out; 0 = never.
+    /// Number of failed requests after which a target is taken out. 0 means never.
     pub out_after: Option<u64>,
     /// Seconds for which the target stays out.
     pub out_for_s: Option<u64>,

@@ -14,8 +14,8 @@ const ROUTES_MAX: usize = 256;
 /// Words per route: two cache lines.
 const WORDS: usize = 16;
 
-/// Counters other than those of published items. Sizes of heads exclude separators. Messages are WebSocket messages; their bytes
-/// count as body bytes.
+/// Counters, except the counters of published items. Sizes of heads exclude separators. Messages are WebSocket messages; their
+/// bytes count as body bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Count {
     Requests,

@@ -49,7 +49,7 @@ pub struct Jsonp {
     pub body_param: Option<String>,
     /// Callback of requests that have only a body parameter.
     pub default_callback: Option<String>,
-    /// Method if the query contains none; see [`Self::default_method`].
+    /// Method that is used if the query contains no method. See [`Self::default_method`].
     pub default_method: Option<String>,
 }
 

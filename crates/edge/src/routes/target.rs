@@ -84,7 +84,7 @@ pub struct Target {
     pub is_front: bool,
     /// Files and FastCGI: folders below the root that are not served.
     pub denied: Vec<String>,
-    /// Files: the index file of a folder; empty = none.
+    /// Files: the index file of a folder. Empty means none.
     pub index: Option<String>,
     /// Files: links may lead out of the folder.
     pub follows_links: bool,

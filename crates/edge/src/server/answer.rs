@@ -445,7 +445,7 @@ impl Turn<'_> {
                 since_ms,
             } = other;
             if status == TIMED_OUT && now_ms < since_ms + self.policy.limits.response_ms {
-                // The time-out was that of an earlier client. This client has time left, so start its request again.
+                // An earlier client caused the time-out. This client has time left, so start its request again.
                 self.tasks.add(Task::Share(handle, source));
                 continue;
             }

@@ -80,7 +80,8 @@ impl Holds<'_> {
     }
 }
 
-/// Returns the newest items of a channel that this worker has read, oldest first, and true if the ring has no older ones.
+/// Returns the newest items of a channel that this worker has read, oldest first. The flag is true if the ring has no older items
+/// of the channel.
 fn newest_items(
     worker: &mut Engine,
     channel: &[u8],

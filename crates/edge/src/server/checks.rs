@@ -76,7 +76,7 @@ impl Upstream {
             talk.source.target = target;
         }
         let source = &talk.source;
-        // Use the current routes: the check may have started with previous ones.
+        // Use the current routes, because the check may have started with earlier routes.
         let (Some(watched), true) = (source.watched(), source.table.generation == generation)
         else {
             return;

@@ -15,7 +15,7 @@ use crate::server::tasks::Ask;
 use crate::upstream::response::Head;
 use fermata_engine::RequestId;
 
-/// Maximum number of notifications in progress. Further ones are dropped and counted.
+/// Maximum number of notifications in progress. Further notifications are dropped and counted.
 const TELLING_MAX: usize = 1_000;
 
 impl Holds<'_> {

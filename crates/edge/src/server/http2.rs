@@ -494,7 +494,7 @@ impl Upstream {
         } = on;
         let now_ms = worker.net.now_ms();
         let Some((carrier, limits)) = self.carriers.get_mut(wire) else {
-            // The connection is lost; its exchanges leave one by one.
+            // The connection is lost. Its exchanges leave it one by one.
             return;
         };
         carrier.talks.remove(&stream);

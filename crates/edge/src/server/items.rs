@@ -33,7 +33,7 @@ impl Holds<'_> {
         match client {
             Left::Request(handle) => {
                 if !self.catch_up(client, true) {
-                    // The item that the client waits for may be among the lost ones.
+                    // The item for which the client waits may be among the lost items.
                     self.update(handle);
                     return true;
                 }

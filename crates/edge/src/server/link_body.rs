@@ -30,7 +30,8 @@ const HELD_BACK_MAX: usize = 100;
 const PAUSE_MS: u64 = 20;
 
 impl Holds<'_> {
-    /// Handles a link's response: its body continues the stream, and its instruction replaces the previous one.
+    /// Handles the response to a link request. Its body continues the stream, and its instruction replaces the previous
+    /// instruction.
     pub(super) fn on_link(
         &mut self,
         talk: &mut Talk,
@@ -93,7 +94,8 @@ impl Holds<'_> {
                     && channels
                         .iter()
                         .all(|it| session.subscriptions.iter().any(|old| old.channel == *it));
-                // Keep the subscriptions: new ones would start after the items published during the request.
+                // Keep the existing subscriptions, because new ones would start after the items that were published during the
+                // request.
                 let updated = if is_same {
                     Ok(())
                 } else {

@@ -156,7 +156,7 @@ impl Publications<'_> {
         Ok(())
     }
 
-    /// Publishes either all items or none, in the order of their ids, each once.
+    /// Publishes either all items or none of them. The items are published in the order of their ids, each once.
     pub(super) fn publish(&mut self, items: Vec<Item>) -> Result<(), PublishFailure> {
         if self.publishing.sequence.is_behindhand() {
             // Check this before an id is recorded: otherwise a repeated publish would count as a duplicate.
@@ -321,7 +321,7 @@ impl Publishing {
         self.sequence.prime(now_ms, &item.channel, &items);
     }
 
-    /// Handles an item that is already being published: the request waits for the result of the first one.
+    /// Handles an item that is already being published. The request waits for the result of the first publication.
     fn wait_for_first(&mut self, channel: &[u8], id: Option<Vec<u8>>, post: u64) {
         let Some(id) = id.filter(|_| self.is_in_cluster) else {
             return;
@@ -332,7 +332,7 @@ impl Publishing {
             Some(flight) => Some(&mut flight.queued),
             None => self.sequence.queued_mut(channel, &id),
         };
-        // Otherwise the first item is in the log, or waits for its predecessor.
+        // If there is no such item, the first item is in the log, or waits for its predecessor.
         if first.is_some_and(|it| it.join(post)) {
             self.posts.add_item(post);
         }

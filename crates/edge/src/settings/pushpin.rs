@@ -51,8 +51,8 @@ const WITHOUT_EFFECT: &[(&str, &str)] = &[
     ("proxy.prometheus_prefix", "[handler] has the same key"),
 ];
 
-/// Other names of keys: older ones, and those that Pushpin up to 1.40 reads instead of the
-/// documented ones.
+/// Other names of keys. These are older names, and names that Pushpin up to 1.40 reads instead of
+/// the documented names.
 const ALIASES: &[(&str, &str)] = &[
     ("handler.push_in_sub_spec", "handler.push_in_sub_specs"),
     (

@@ -19,7 +19,7 @@ const NAMES: ClientNames = ClientNames {
 /// Name of the setting for targets without `ca`, for errors.
 const SETTING: &str = "origin_authorities";
 
-/// Key of a TLS configuration; targets with equal keys share one.
+/// Key of a TLS configuration. Targets with equal keys share one configuration.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Manner {
     is_insecure: bool,

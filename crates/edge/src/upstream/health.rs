@@ -25,7 +25,7 @@ const KEY: usize = 0;
 /// Time of the last refresh, and a tag of the slot's target at that time. A worker claims a slot by two writes. The tag prevents
 /// another worker from claiming the slot between the two.
 const USED: usize = 1;
-/// Time until which the target is out after failures; 0 = not out. A time in the past means that a trial is due.
+/// Time until which the target is out after failures. 0 means not out. A time in the past means that a trial is due.
 const OUT_UNTIL_MS: usize = 2;
 /// Start of the counting period, and the number of failures in it.
 const FAILURES: usize = 3;
@@ -101,7 +101,7 @@ pub struct Seat {
 /// State of a target when a request was sent. While the target is out, only results of requests sent after it went out count.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HealthAtSend {
-    /// Time until which the target was out; 0 = not out.
+    /// Time until which the target was out. 0 means not out.
     out_until_ms: u64,
 }
 

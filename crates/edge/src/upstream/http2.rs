@@ -54,7 +54,7 @@ const PING_INTERVAL_MS_MAX: u64 = 600_000;
 /// Factor by which each acknowledged PING lengthens the interval to the next.
 const PING_INTERVAL_GROWTH: u64 = 4;
 
-/// When a silent connection is pinged, and when it is closed.
+/// Times of a silent connection: when the edge pings it, and when the edge closes it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PingTimes {
     /// Silence in milliseconds after which a PING is sent; 0 = never.

@@ -123,7 +123,7 @@ impl<T: Hash + Eq + Clone, C: PartialEq> Pool<T, C> {
 pub enum Failure {
     /// Connecting or the TLS handshake failed: nothing was sent.
     Connect,
-    /// As `Connect`, but caused by a name in the request. Does not count against the target.
+    /// Like `Connect`, but the cause is a name in the request. Such a failure does not count against the target.
     Name,
     /// The target did not process the request (RFC 9113, section 8.7).
     Unprocessed,

@@ -121,7 +121,7 @@ pub(crate) enum RefusedInstruct {
         "the instruction answers with status {0}, which is not final; give {STATUS_FINAL_MIN} or more"
     )]
     NotFinal(u16),
-    /// Uncompressed bytes would follow compressed ones.
+    /// If this reply were sent, uncompressed bytes would follow compressed bytes.
     #[error(
         "the response is compressed, and what is published after it is not; leave out Content-Encoding"
     )]
@@ -188,7 +188,7 @@ pub(crate) fn read_instruct(
     })
 }
 
-/// Returns true if uncompressed bytes would follow compressed ones.
+/// Returns true if the instruction would add uncompressed bytes to a compressed body.
 fn is_compressed_stream(instruct: &Instruct) -> bool {
     let goes_on = instruct.hold == Hold::Stream || instruct.next.is_some();
     goes_on && instruct.hold != Hold::Response && is_compressed(&instruct.answer.headers)

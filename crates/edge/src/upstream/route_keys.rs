@@ -123,7 +123,7 @@ mod tests {
         let (routes, _) = Routes::read(&lines.join("\n"), |_| Ok(()));
         let (mut keys, problems) = RouteKeys::read(&routes, folder.clone());
         assert!(problems.is_empty(), "{problems:?}");
-        // From here on the files cannot be read. The same happens to workers that have changed their user.
+        // From now on, the files cannot be read. The same happens in workers that have changed their user.
         std::fs::remove_dir_all(&folder).expect("it is there");
         for rule in routes.rules() {
             let text = rule.sig_key.as_ref().expect("a key");

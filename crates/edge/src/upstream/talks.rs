@@ -86,7 +86,7 @@ impl Askers {
         self.talks.remove(&asker)
     }
 
-    /// Like [`Self::forget`], but only if the key's exchange is this one.
+    /// Like [`Self::forget`], but does so only if the key belongs to this exchange.
     pub fn forget_of(&mut self, asker: Asker, id: TalkId) {
         if self.of(asker) == Some(id) {
             self.talks.remove(&asker);

@@ -1,4 +1,4 @@
-//! Clients whose last event id, received from another machine, has not yet reached this one.
+//! Clients whose last event id comes from another machine and has not yet reached this machine.
 
 use fermata_hub::AHEAD_MS_MAX;
 use fermata_io::Deadline;

@@ -37,7 +37,7 @@ pub enum Busy {
     /// A message for another server while the outbox is full.
     #[error("the outbox is full of events that the log has not accepted; the message was not sent")]
     WayFull,
-    /// An event for a cluster, published on a server without one.
+    /// An event for a cluster was published on a server without a cluster.
     #[error("there is no outbox")]
     NoOutbox,
     /// The outbox had no room within `publish_wait_ms_max`.

@@ -49,7 +49,7 @@ impl Channels {
         to.net.flushed = flushed;
     }
 
-    /// Notifies every part that refers to connections of the closed ones.
+    /// Notifies every part that refers to connections, about the connections that were closed.
     fn note_all_ended<D: Driver>(&mut self, to: &mut Clients<'_, D>) {
         while let Some(mut ended) = to.net.ended.pop_front() {
             to.waiting.note_ended(&ended);

@@ -65,8 +65,8 @@ pub enum ChannelEvent<'a> {
         /// The user, as JSON.
         data: &'a [u8],
     },
-    /// Messages before the next one are missing, in one channel or in any channel that the socket
-    /// joined.
+    /// Messages before the next message are missing, in one channel or in any channel that the
+    /// socket has joined.
     Gap {
         /// Channel name; `None` = any channel.
         channel: Option<&'a [u8]>,
@@ -213,8 +213,8 @@ impl Encoder {
         }
     }
 
-    /// Appends a notice of missing messages, if the format supports one: for one channel, or for
-    /// any joined one.
+    /// Appends a notice of missing messages, if the format supports such notices. The notice is for
+    /// one channel, or for any joined channel.
     pub fn gap_frame(
         &mut self,
         format: u8,

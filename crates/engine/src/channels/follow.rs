@@ -117,7 +117,7 @@ impl Follower {
         }
     }
 
-    /// Skips events up to a position (0 = none), and those published before a time. Reports a loss
+    /// Skips events up to a position (0 = none), and events published before a time. Reports a loss
     /// if more is missing.
     pub fn begin_after(&mut self, place: u64, from_unix_ms: u64) {
         if place != 0 {

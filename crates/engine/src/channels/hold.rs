@@ -53,7 +53,7 @@ pub struct Hold<'a> {
     pub info: Option<&'a [u8]>,
     /// Publish `join` and `leave` events of the user.
     pub announces: bool,
-    /// Start of its events; past ones are sent first.
+    /// Start of the client's events. Past events are sent first.
     pub since: Since<'a>,
     /// Interval of keep-alive comments on a silent stream; `None` = setting `keep_alive_ms`, 0 =
     /// never.

@@ -266,7 +266,7 @@ fn create(shared: &Shared, config: &Config) -> Result<Ring, HubError> {
     })
 }
 
-/// Returns the boot id of the machine as a number; 0 if the kernel provides none.
+/// Returns the boot id of the machine as a number. 0 if the kernel provides none.
 fn boot() -> u64 {
     let id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     let digits: String = id

@@ -71,7 +71,7 @@ pub struct Channels {
     pub(crate) log_turn: u64,
     /// Outbox for records that also go to other machines.
     pub(crate) outbox: Option<Outbox>,
-    /// Time of the next check of leaving users; never if there are none.
+    /// Time of the next check of leaving users. There is no next check if no user is leaving.
     pub(crate) sweep: Deadline,
     /// Reused buffer for the rest of a partially sent record.
     pub(crate) rest: Vec<u8>,

@@ -26,7 +26,7 @@ pub struct Opening {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Place {
     At(Seq),
-    /// Before every event that this machine has.
+    /// The request precedes every event that this machine has.
     Before,
 }
 

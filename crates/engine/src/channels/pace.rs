@@ -57,7 +57,8 @@ impl Place {
         self.on_grid(now_ms, now_ms + 1 + self.share(self.interval() - 1))
     }
 
-    /// Returns the time of the next comment after an event was sent; `due` is the planned one.
+    /// Returns the time of the next comment after an event was sent. `due` is the planned time of
+    /// that comment.
     #[inline]
     pub fn after_sending(self, now_ms: u64, due: Deadline) -> Deadline {
         let (interval, half) = (self.interval(), self.interval() / 2);

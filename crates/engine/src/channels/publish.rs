@@ -216,8 +216,8 @@ impl Channels {
         EventId::new(&self.ring.ids(), seq)
     }
 
-    /// Returns the past events that a client receives: `None` if it wants none, `Some(None)` if its
-    /// last event id is unknown.
+    /// Returns the past events that a client receives. Returns `None` if the client wants no past
+    /// events, and `Some(None)` if its last event id is unknown.
     pub(crate) fn missed_since(
         &mut self,
         channels: &[&[u8]],

@@ -1,4 +1,4 @@
-//! Where a client's events start.
+//! The position where a client's events start.
 
 /// Start of a client's events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -7,7 +7,7 @@ pub enum Since<'a> {
     Now,
     /// All stored events.
     Earliest,
-    /// After the event with this id.
+    /// Start after the event with this id.
     After(&'a [u8]),
 }
 

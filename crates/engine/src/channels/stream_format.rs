@@ -73,7 +73,7 @@ impl StreamFormat {
         }
     }
 
-    /// Appends a gap event: messages before the next one are missing.
+    /// Appends a gap event, which reports that messages before the next message are missing.
     pub(crate) fn gap(self, reason: &str, out: &mut Vec<u8>) {
         let data = format!("{{\"reason\":\"{reason}\"}}");
         self.event(None, Some(b"gap"), data.as_bytes(), out);

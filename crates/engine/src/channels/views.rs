@@ -252,7 +252,7 @@ impl Channels {
         }
         to.net.scratch = piece;
         match is_empty {
-            // None of these events was for this client: nothing has to be sent before the next
+            // None of these events was for this client, so nothing has to be sent before the next
             // piece.
             true if !is_live => self.queue_resume(to.net, index),
             true => {}

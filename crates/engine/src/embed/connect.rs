@@ -58,7 +58,7 @@ impl<D: Driver> Net<D> {
         self.watch_listener(listener, Kind::Listener)
     }
 
-    /// Accepts one waiting connection. `None`: there is none.
+    /// Accepts one waiting connection. `None`: no connection is waiting.
     ///
     /// # Errors
     /// As for the driver's `accept`.

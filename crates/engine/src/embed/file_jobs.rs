@@ -28,7 +28,7 @@ pub enum FileJobError {
     System(String),
 }
 
-/// File operations of handlers; empty until the first one.
+/// File operations of handlers. Empty until the first one.
 #[derive(Default)]
 pub struct FileJobs {
     files: Option<Box<Files>>,

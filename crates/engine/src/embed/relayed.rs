@@ -10,7 +10,7 @@ use crate::id::RequestId;
 pub struct ResponseHead<'a> {
     /// Status, 100 to 999.
     pub status: u16,
-    /// Reason phrase; empty = the standard one.
+    /// Reason phrase. Empty means the standard one.
     pub reason: &'a [u8],
     /// Valid names and values, without framing and connection fields.
     pub headers: &'a [(&'a [u8], &'a [u8])],
@@ -29,7 +29,7 @@ pub struct KeepAlive<'a> {
     pub restarts: bool,
 }
 
-/// How a client is held.
+/// The way in which a client is held.
 #[derive(Clone, Copy, Debug)]
 pub struct Relayed<'a> {
     /// Channels that the client is subscribed to.

@@ -21,8 +21,8 @@ use crate::worker::Worker;
 const EARLY_HINTS: u16 = 103;
 
 impl<D: Driver> Worker<D> {
-    /// Returns address and port of the current request's client: as reported by a trusted proxy,
-    /// otherwise those of the peer. `None` on a Unix socket.
+    /// Returns the address and port of the current request's client. A trusted proxy reports them.
+    /// Without such a proxy, they are the address and port of the peer. `None` on a Unix socket.
     pub fn client_address(&self) -> Option<(IpAddr, u16)> {
         self.http.client_address(&self.net)
     }

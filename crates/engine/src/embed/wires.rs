@@ -47,7 +47,7 @@ impl WireEvent {
 /// All wires of a worker.
 pub(crate) struct Wires {
     pub slab: Slab<Wire>,
-    /// Body limits of handlers that have their own.
+    /// Body limits of handlers that have limits of their own.
     pub bodies: HashMap<u32, BodyLimits>,
     /// Handler of the listener that is being accepted from.
     pub accepting: u32,

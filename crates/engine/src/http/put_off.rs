@@ -50,8 +50,8 @@ impl Http {
     /// connection is not read, as while a handler runs.
     #[inline]
     pub(crate) fn put_off<D: Driver>(&mut self, net: &mut Net<D>, waiting: &Waiting) -> bool {
-        // Requests that an edge forwards spend their time at the backend, and listeners other than
-        // the public ones have few connections.
+        // Do not wait if the server passes requests on, because these spend their time at the
+        // backend. Listeners other than the public ones have few connections.
         if self.passes_on {
             return false;
         }

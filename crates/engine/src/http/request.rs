@@ -40,17 +40,17 @@ pub struct Request {
     pub(crate) path: Vec<u8>,
     /// Offsets of slashes that were sent as `%2F`.
     pub(crate) slashes: Vec<u32>,
-    /// The path with percent-encoded slashes preserved as `%2F`; empty if the path contains none.
+    /// The path with percent-encoded slashes preserved as `%2F`. Empty if the path contains none.
     pub(crate) path_shown: Vec<u8>,
     pub(crate) path_is_plain: bool,
     pub(crate) params: Params,
-    /// Status that the server would send without a fallback handler; 0 if a route was found, `UNROUTED_FILE` for a route of files.
+    /// Status that the server would send without a fallback handler. 0 if a route wasfound, `UNROUTED_FILE` for a route of files.
     pub(crate) unrouted: u16,
     /// `Allow` header of that response.
     pub(crate) allow: String,
     /// True for a WebSocket by extended CONNECT (RFC 8441).
     pub(crate) is_connect: bool,
-    /// Number of the stored part of the body; 0 = none.
+    /// Number of the stored part of the body. 0 means none.
     pub(crate) upload: u32,
 }
 
@@ -229,7 +229,7 @@ impl<'a> RequestView<'a> {
         self.body
     }
 
-    /// Returns the number of the stored part of the body, for `Http::upload`; 0 = none. The embedder has to call
+    /// Returns the number of the stored part of the body, for `Http::upload`. 0 means none. The embedder has to call
     /// `Http::release_upload` after the request.
     #[inline]
     pub fn upload(&self) -> u32 {

@@ -77,7 +77,7 @@ struct Route {
     mean_us: u64,
     /// Number of measured calls, up to [`CALLS_KNOWN`].
     calls: u8,
-    /// Number of calls since the last measured one.
+    /// Number of calls since the last measured call.
     unmeasured: u8,
     waiting: VecDeque<Queued>,
 }

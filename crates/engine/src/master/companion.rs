@@ -18,7 +18,7 @@ pub struct Companion {
 }
 
 impl Companion {
-    /// Returns the memory limit in bytes of programs without a limit of their own; 0 = none.
+    /// Returns the memory limit in bytes of programs without a limit of their own. 0 means none.
     pub fn memory_bytes_max(&self) -> usize {
         self.memory_bytes_max
     }

@@ -92,7 +92,7 @@ impl Identity {
     }
 
     /// Gives a new socket to the workers' user. Does not follow a link, because this user may have
-    /// replaced the socket by one.
+    /// replaced the socket by a link.
     pub(super) fn own(&self, path: &Path) -> std::io::Result<()> {
         lchown(path, Some(self.user), Some(self.group))
     }

@@ -39,7 +39,7 @@ pub(super) const TOKEN_SIGNALS: u64 = 0;
 /// Not a valid process id.
 pub(super) const TOKEN_SAMPLER: u64 = u64::MAX;
 
-/// The controlling terminal of the process that opens it; a daemon has none.
+/// The controlling terminal of the process that opens this path. A daemon has none.
 pub(super) const TERMINAL: &str = "/dev/tty";
 
 /// The embedder's description of the application that runs in workers.

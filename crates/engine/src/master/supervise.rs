@@ -40,7 +40,7 @@ pub enum Started {
     Ended {
         /// Exit code for the process: 0 after a clean stop.
         exit_code: i32,
-        /// Process id of the companion, which the caller has to stop; 0 = none.
+        /// Process id of the companion, which the caller has to stop. 0 means none.
         companion_pid: i32,
         /// The caller has to run its program again, with new code.
         is_to_restart: bool,
@@ -176,7 +176,7 @@ impl Master {
         }
     }
 
-    /// Returns true if a stop signal counts as a repetition of the previous one.
+    /// Returns true if a stop signal only repeats the previous stop signal.
     fn is_same_signal(&mut self) -> bool {
         let now_ms = self.driver.refresh_now();
         let before_ms = std::mem::replace(&mut self.stop_signal_ms, now_ms);

@@ -374,7 +374,7 @@ impl Buffered {
         entry.until
     }
 
-    /// Notes that the client of a connection or stream has read.
+    /// Records that the client of a connection or stream has read data.
     pub(super) fn note_read(&mut self, index: ConnectionIndex, now_ms: u64) {
         let Some(entry) = self.counted.get_mut(&index) else {
             // The connection has no buffered bytes.

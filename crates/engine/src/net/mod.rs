@@ -75,8 +75,8 @@ pub struct Net<D> {
     pub(crate) handover: Handover,
     pub(crate) settings: Arc<Settings>,
     pub(crate) running: Running,
-    /// Hand requests whose handlers have not started to other workers, because PHP cannot start
-    /// more.
+    /// True if this worker hands over requests whose handlers have not started to other workers,
+    /// because PHP cannot start more handlers.
     pub(crate) gives_requests: bool,
     pub(crate) connections: Connections,
     pub(crate) http2: Http2,
@@ -111,7 +111,7 @@ pub struct Net<D> {
     pub(crate) scratch: Vec<u8>,
     /// Time at which this turn's events were collected.
     pub(crate) turn_ms: u64,
-    /// The events of this turn, and the number of processed ones.
+    /// The events of this turn, and the number of events that were processed.
     pub(crate) events: Vec<Event>,
     pub(crate) events_at: usize,
     /// Events postponed to the next turn: clients were closed at a limit, and PHP has to be
@@ -270,8 +270,8 @@ impl<D: Driver> Net<D> {
         }
     }
 
-    /// Starts the next batch with events for connections that continue without an event, those of
-    /// `first` before the others.
+    /// Starts the next batch with events for connections that continue without an event, the
+    /// connections in `first` before the others.
     pub(crate) fn begin_batch(&mut self, first: &mut Vec<ConnectionIndex>) {
         self.events.clear();
         self.events_at = 0;

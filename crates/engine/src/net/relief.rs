@@ -268,7 +268,8 @@ impl Http {
             };
             net.http2.reset(place, ErrorCode::ENHANCE_YOUR_CALM);
             self.on_stream_reset(net, waiting, index, Origin::Here(Violation::Aborted));
-            // The stream's handler may still be waiting, although no client reads its output.
+            // Drop the output. The stream's handler may still be waiting, although no client reads
+            // the output any more.
             if let Some(connection) = net.connections.at_mut(index) {
                 connection.out = Default::default();
                 connection.out_sent = 0;

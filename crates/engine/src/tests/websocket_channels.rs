@@ -209,7 +209,7 @@ fn counts_sockets_in_presence_until_they_close() {
     let users = ["ann", "bob", "cat", "dan", "eve"];
     let joins = users.map(|user| format!("join {user}"));
     assert_eq!(member_events(&watcher.texts()), joins);
-    // After a lost connection or a reload (1001) the user may reconnect; the other users leave on
+    // After a lost connection or a reload (1001), this user may reconnect. The other users leave on
     // purpose.
     ann.peer.close();
     bob.peer.write(&text("/leave room"));

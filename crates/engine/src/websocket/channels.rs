@@ -301,7 +301,7 @@ impl Channels {
                 .send(to.net, to.http, self, socket, is_binary, data);
             return match sent {
                 Err(SendError::Misuse(cause)) => Err(SendError::Misuse(cause)),
-                // As for sockets of other workers, delivery is not reported.
+                // Delivery is not reported, as for sockets of other workers.
                 _ => Ok(()),
             };
         }

@@ -46,7 +46,7 @@ pub(crate) enum Place {
     Owned,
 }
 
-/// The current event, and queued ones.
+/// The current event, and the queued events.
 pub(crate) struct Events {
     pub handler: u32,
     pub socket: SocketId,

@@ -135,7 +135,7 @@ impl Sockets {
         }
         let counter = loss.map_or(Counter::GapsExpired, Loss::counter);
         net.counts.add(counter, gaps);
-        // Skipped joins and leaves must not be sent again as live ones.
+        // Skipped joins and leaves must not be sent again as live events.
         let is_past_members = up_to >= missing.left_out.members_known_up_to;
         let is_live = channels.is_live_at(&missing.backlog) && is_past_members;
         if is_live && is_json {

@@ -254,7 +254,8 @@ impl<D: Driver> Worker<D> {
         }
     }
 
-    /// Completes a batch: output, fan-out, timers, waiting for the next one.
+    /// Completes a batch: sends output, distributes messages, runs timers, and waits for the next
+    /// batch.
     fn turn(&mut self) -> Turn {
         // Read the clock, because handlers may have taken long.
         self.net.driver.refresh_now();

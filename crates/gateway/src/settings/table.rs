@@ -5,7 +5,7 @@ use fermata_config::{Kind, Table, declare};
 /// One row. The Reverb name of a setting is in `environment.rs`, with Reverb's other variables.
 pub(super) type Setting = fermata_config::Setting<()>;
 
-/// Returns the table, for errors.
+/// Returns the table, which errors use to name settings.
 pub(super) fn declared() -> &'static Table<()> {
     &TABLE
 }

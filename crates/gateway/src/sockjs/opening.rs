@@ -19,7 +19,7 @@ const QUEUE_BYTES_MAX: u64 = 64 * 1024;
 pub(crate) struct Prepared {
     websocket: u16,
     body_bytes_max: u64,
-    /// One socket per worker; empty if there is only one worker.
+    /// One socket per worker. Empty if there is only one worker.
     workers: Vec<Rendezvous>,
 }
 

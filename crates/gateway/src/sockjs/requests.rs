@@ -8,7 +8,8 @@ use crate::sockjs::state::{HANDLER_WORKERS, Use};
 
 const PLAIN: &[u8] = b"text/plain; charset=UTF-8";
 
-/// Not plain text: browsers would guess its type, and deliver the start of the stream only after more bytes.
+/// This type is not plain text, because browsers would guess the type of such text, and would deliver the start of the stream only
+/// after more bytes.
 const SCRIPT: &[u8] = b"application/javascript; charset=UTF-8";
 
 /// Lets pages of all origins read a response. The application's own origin check decides about the session.

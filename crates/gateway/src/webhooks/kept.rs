@@ -29,7 +29,7 @@ impl Kept {
         }
     }
 
-    /// Returns the acknowledged position on the ring; 0 = none.
+    /// Returns the acknowledged position on the ring. 0 means none.
     pub fn place(&self) -> u64 {
         self.place.load(Ordering::Acquire)
     }

@@ -13,8 +13,8 @@ impl Ring {
     pub(super) fn rebuild_index(&self, head: Seq, tail: Seq) -> Result<(), OpenError> {
         for bucket in self.layout.buckets..self.layout.buckets + self.layout.buckets_len {
             if self.words.load(bucket) >= tail {
-                // If no record of this bucket follows, the value means "older records unknown". In a ring that has lost no records
-                // it is 0.
+                // If no record of this bucket follows, this value means that older records are unknown. In a ring that has lost no
+                // records, the value is 0.
                 self.words.store(bucket, tail - START);
             }
         }

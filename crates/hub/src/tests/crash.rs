@@ -7,7 +7,7 @@ use fermata_shm::crash;
 /// More steps than any operation here has.
 const STEPS_MAX: u64 = 4000;
 
-/// How the other processes recover the lock.
+/// The way in which the other processes recover the lock.
 #[derive(Clone, Copy, Debug)]
 enum Rescue {
     /// A publisher finds the owner dead.

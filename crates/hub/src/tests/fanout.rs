@@ -29,7 +29,7 @@ impl Encode for Brackets {
     }
 }
 
-/// Returns a frame; empty for data that starts with a zero, because such records have no frame.
+/// Returns a frame. Empty for data that starts with a zero, because such records have no frame.
 fn frame(format: u8, seq: Seq, data: &[u8], raw: bool) -> Vec<u8> {
     if data.first() == Some(&0) {
         return Vec::new();
@@ -496,9 +496,9 @@ fn direct_records_reach_only_their_worker_process() {
     for (channel, worker_number, key, name) in [
         (&b"\0w0"[..], WORKER, 5, None),
         (b"\0w0", WORKER, 5, Some(&b"b"[..])),
-        // From a previous worker in the same slot.
+        // A record from a previous worker in the same slot.
         (b"\0w0", WORKER + 1, 5, None),
-        // For another slot.
+        // A record for another slot.
         (b"\0w1", WORKER, 5, None),
         // Neither for a subscriber of this worker nor a message between workers.
         (b"\0w0", WORKER, Subscriber::WORKER.key, None),

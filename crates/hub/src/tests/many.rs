@@ -1,4 +1,4 @@
-//! As many workers and publishers as on a large machine.
+//! Tests with as many workers and publishers as a large machine has.
 
 use std::collections::BTreeMap;
 use std::sync::Barrier;

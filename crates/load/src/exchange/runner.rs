@@ -43,7 +43,7 @@ pub(crate) struct Plan {
     pub depth: usize,
     /// True to keep connections open between requests.
     pub reuse: bool,
-    /// Requests per second of this process; zero for a closed loop.
+    /// Requests per second of this process. Zero means a closed loop.
     pub rate: f64,
     /// Time after which no request starts.
     pub duration_us: u64,

@@ -47,7 +47,7 @@ pub(super) struct Shared {
     /// Expected message. A number replaces its first bytes.
     pub message: Vec<u8>,
     pub counters: Counters,
-    /// Decrypted bytes of one read; empty between reads.
+    /// Decrypted bytes of one read. Empty between reads.
     plain: Vec<u8>,
     /// Bytes to send for the reading client; empty between reads.
     replies: Vec<u8>,

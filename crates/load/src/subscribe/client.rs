@@ -117,7 +117,7 @@ pub(crate) struct Shared {
     /// WebSocket handshake; `None` for event streams.
     opening: Option<Opening>,
     masks: Masks,
-    /// Decoded bytes of one read; empty between reads.
+    /// Decoded bytes of one read. Empty between reads.
     decoded: Vec<u8>,
 }
 

@@ -45,7 +45,7 @@ pub enum Method {
     Connect,
     /// `TRACE`
     Trace,
-    /// Any other token; see `Head::method_span`.
+    /// Any other token. See `Head::method_span`.
     Other,
 }
 

@@ -13,7 +13,7 @@ const BYTES_MAX: usize = 1024;
 /// Header lines of the previous head and their meaning.
 #[derive(Debug, Default)]
 pub struct Repeats {
-    /// The bytes from the end of the request line to the end of the head; empty if none are stored.
+    /// The bytes from the end of the request line to the end of the head. Empty if none are stored.
     bytes: Vec<u8>,
     minor_version: u8,
     body: Body,

@@ -312,7 +312,7 @@ fn long_head(out: &mut Vec<u8>, block_start: usize, max: usize, id: u32, flags: 
 
 /// Bodies.
 impl Connection {
-    /// Sends as much of `data` as the windows allow and returns that number of bytes; 0 if the stream is closed.
+    /// Sends as much of `data` as the windows allow and returns that number of bytes. 0 if the stream is closed.
     ///
     /// If bytes are left over, offer them again when the stream has its turn. Other streams may have waited longer: check
     /// [`Connection::has_ready`] first, and if it is true, call [`Connection::set_pending`] instead.
@@ -387,7 +387,7 @@ impl Connection {
         }
     }
 
-    /// Returns the number of bytes that a stream may send now, regardless of other streams; 0 if it is closed.
+    /// Returns the number of bytes that a stream may send now, regardless of other streams. 0 if it is closed.
     #[must_use]
     pub fn window(&self, stream: StreamId) -> usize {
         let Some(place) = self.streams.find(stream.0) else {

@@ -53,7 +53,7 @@ pub struct Parser {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// Before the first delimiter; its bytes are dropped.
+    /// Before the first delimiter. These bytes are dropped.
     Preamble,
     /// Content of a part.
     Data,
@@ -68,7 +68,7 @@ enum State {
     /// After the last delimiter; only spaces and a line end may follow.
     Close,
     CloseLineFeed,
-    /// After the line of the last delimiter; its bytes are dropped.
+    /// After the line of the last delimiter. These bytes are dropped.
     Epilogue,
 }
 

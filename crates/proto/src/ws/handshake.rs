@@ -19,7 +19,7 @@ pub enum Origins<'a> {
     /// The origin of the host that the request was sent to; the safe default.
     #[default]
     SameHost,
-    /// Only these origins, as `scheme://host` or `scheme://host:port` in lower case.
+    /// Only these origins are allowed, written as `scheme://host` or `scheme://host:port` in lower case.
     Listed(&'a [Vec<u8>]),
     /// All origins.
     Any,

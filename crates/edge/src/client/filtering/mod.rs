@@ -49,7 +49,7 @@ struct Requests {
     last: u64,
 }
 
-/// Queued items of one client, in order; the first one is being filtered.
+/// Queued items of one client, in order. The first item is being filtered.
 struct Queue {
     client: Left,
     /// Serial number of the hold that the items belong to.
@@ -79,7 +79,7 @@ struct Front {
 /// Result of offering an item to the queue.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Taken {
-    /// Not queued: the item needs no request, and no earlier item waits for one.
+    /// The item was not queued, because it needs no request and no earlier item waits for a request.
     Unasked,
     /// Skipped: the client has already received the item, or its poll ends with the item that is being filtered.
     LeftOut,
@@ -418,7 +418,7 @@ impl Queue {
             }
             Stage::Done(verdict) => {
                 self.pop();
-                // The item is the last one of its channel that the client has received.
+                // This item is the newest one that the client has received of the channel.
                 if !matches!(verdict, Verdict::Unanswered(_)) {
                     session.subscriptions[at].prev_id = prev_id;
                 }

@@ -253,7 +253,7 @@ impl Session {
             }
             _ => Reply::Failed,
         };
-        // Without a waiting request, the client has left.
+        // If no request is waiting, the client has left.
         if let Some(asker) = self.queue.take_poll(now_ms) {
             self.replies.push((asker, reply));
         }

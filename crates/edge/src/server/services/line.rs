@@ -126,7 +126,7 @@ impl Backends<'_> {
         if !empty.is_empty() {
             let peer = empty;
             return match self.ports.named(Port::Sessions(service), &peer) {
-                // Only a backend that listens for session packets misses this packet.
+                // A backend misses this packet only if it listens solely for session packets.
                 None => {
                     let line = format!(
                         "zhttp: a packet for the backend {:?} is dropped: it has no connection for what belongs to sessions",

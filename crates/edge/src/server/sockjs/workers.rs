@@ -1,4 +1,4 @@
-//! SockJS requests that reach another worker than that of their session.
+//! SockJS requests that reach a worker other than the worker of their session.
 
 use std::rc::Rc;
 

@@ -269,7 +269,7 @@ mod tests {
         outbox.encoding = Encoding::Protobuf;
         outbox.append(|out| out.extend_from_slice(b"one"));
         outbox.append(|out| out.extend_from_slice(b"two"));
-        // The span does not fit behind the waiting ones and is sent separately.
+        // The span does not fit behind the waiting spans, so it is sent separately.
         let large = WAITING_BYTES_MAX - COUNT_BYTES;
         outbox.append(|out| out.resize(out.len() + large, b'x'));
         assert_eq!(received(&other), Some((2, "onetwo".to_owned())));

@@ -76,7 +76,8 @@ pub struct Reporter {
     has_news: bool,
     /// Time of the next sample; never if no client requests lists.
     sample: Deadline,
-    /// Longest turns of this window and the previous one, and the time at which this window ends.
+    /// Longest turn of this window and of the previous window, and the time at which this window
+    /// ends.
     longest_ms: [u64; 2],
     window_ms: u64,
     /// Number of clients at the last copy, and the time of that copy.

@@ -63,7 +63,7 @@ const INDEX: usize = 1;
 const SINCE_UNIX_MS: usize = 2;
 /// Changes while the worker's loop runs.
 const BEAT: usize = 3;
-/// Number of the running handler plus 1; 0 = none since the turn started.
+/// Number of the running handler plus 1. 0 means none since the turn started.
 const HANDLER: usize = 4;
 /// Number of settled connections. A worker that hands over a connection also writes this word.
 const SETTLED: usize = 5;
@@ -103,7 +103,7 @@ pub struct BusyChannel {
 pub struct SlowClient {
     /// Address.
     pub peer: String,
-    /// Name of the client's first channel; empty if the client is not held.
+    /// Name of the client's first channel. Empty if the client is not held.
     pub channel: String,
     /// Time in milliseconds for which the client has read nothing.
     pub blocked_ms: u64,
@@ -212,8 +212,8 @@ impl Shared {
         self.words[slot_at(slot) + TAKES].load(Ordering::Acquire) == 1
     }
 
-    /// Returns true if the slot has no worker: the last one has exited, or the next has not
-    /// started.
+    /// Returns true if the slot has no worker, because the last one has exited or the next one has
+    /// not started.
     pub(crate) fn is_vacant(&self, slot: u16) -> bool {
         self.load(slot_at(slot) + PID) == 0
     }
@@ -370,7 +370,7 @@ impl Shared {
         is_its.then(|| self.load_text(at + 1, PLACE_BYTES_MAX))?
     }
 
-    /// Returns the running handler, if the turn has reached one.
+    /// Returns the running handler, if the turn has reached a handler.
     pub(crate) fn handler(&self, slot: u16) -> Option<u32> {
         let number = self.load(slot_at(slot) + HANDLER).checked_sub(1)?;
         u32::try_from(number).ok()
@@ -461,8 +461,8 @@ impl Shared {
         self.words[at + LISTS].store((version | 1) + 1, Ordering::Release);
     }
 
-    /// Makes all workers sample lists until `until_ms`. Returns true if they were not sampling:
-    /// sleeping ones have to be woken.
+    /// Makes all workers sample lists until `until_ms`. Returns true if they were not sampling. The
+    /// caller then has to wake sleeping workers.
     pub(super) fn watch_until(&self, now_ms: u64, until_ms: u64) -> bool {
         let before = self.words[WATCHED_UNTIL_MS].fetch_max(until_ms, Ordering::Relaxed);
         before <= now_ms
@@ -539,7 +539,7 @@ impl Shared {
         })
     }
 
-    /// Reads the lists of the slot at `at`; empty if its worker keeps changing them.
+    /// Reads the lists of the slot at `at`. Empty if its worker keeps changing them.
     fn read_lists(&self, at: usize) -> (Vec<BusyChannel>, Vec<SlowClient>) {
         for _ in 0..READ_TRIES_MAX {
             let version = self.words[at + LISTS].load(Ordering::Acquire);

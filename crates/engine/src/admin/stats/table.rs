@@ -457,7 +457,7 @@ pub(super) const HISTOGRAM: &str = "request_duration_seconds";
 pub(super) const EDGE: &str = "edge_";
 
 impl Gauge {
-    /// Number of gauges that workers write themselves: the first ones.
+    /// Number of gauges that workers write themselves. These are the first gauges.
     pub(super) const WRITTEN: usize = Gauge::RingLagBytes as usize;
 }
 

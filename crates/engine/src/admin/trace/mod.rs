@@ -59,10 +59,10 @@ struct Log {
     untold: u64,
 }
 
-/// When a response counts as complete.
+/// States when a response counts as complete.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum End {
-    /// When it is queued.
+    /// A response counts as complete when it is queued.
     #[default]
     Queued,
     /// When everything was sent: a file or a stream.
@@ -554,7 +554,7 @@ impl Tracing {
         }
     }
 
-    /// Writes collected lines of the access log, and reports dropped ones.
+    /// Writes collected lines of the access log, and reports dropped lines.
     pub fn write_log(&mut self, counts: &mut Counts, server_log: &mut log::Log, unix_ms: u64) {
         let Some(trace) = &mut self.0 else {
             return;

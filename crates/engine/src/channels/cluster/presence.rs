@@ -85,7 +85,7 @@ pub(super) enum NoteError {
     /// Invalid channel or user.
     #[error(transparent)]
     Misuse(#[from] Misuse),
-    /// Not written by this software.
+    /// The record was not written by this software.
     #[error("cannot parse a presence record")]
     Unreadable,
     /// The table of users is full.

@@ -49,7 +49,7 @@ const CAUSE_BYTES_MAX: usize = 512;
 /// Flag that the log was reachable since the server started, and the start time.
 const HAS_BEEN_READY: usize = CAUSE_TEXT + CAUSE_BYTES_MAX / 8;
 const BEGAN_UNIX_MS: usize = HAS_BEEN_READY + 1;
-/// Slot, plus 1, of the worker for which the bridge waits; 0 = none.
+/// Slot, plus 1, of the worker for which the bridge waits. 0 means none.
 const BLOCKED: usize = HAS_BEEN_READY + 2;
 const QUEUES: usize = CAUSE_TEXT + CAUSE_BYTES_MAX / 8 + LINE - 2;
 /// Maximum attempts to read a cause that is being written.
@@ -311,7 +311,7 @@ impl State {
         self.words[DECIDED_EPOCH].store(place.epoch, Ordering::Release);
     }
 
-    /// Requests a comparison of this machine's table with that of the cluster.
+    /// Requests a comparison of this machine's presence table with the table of the cluster.
     pub fn want_compare(&self) {
         self.words[COMPARE].store(1, Ordering::Relaxed);
     }

@@ -305,7 +305,7 @@ impl Http {
         }
     }
 
-    /// Makes the request of a complete body the current one.
+    /// Makes the request of a complete body the current request.
     fn end_body<D: Driver>(&mut self, net: &mut Net<D>, index: ExchangeIndex) -> Step {
         let exchange = net.connections.exchange_mut(index);
         let stage = exchange.map(|it| std::mem::replace(&mut it.stage, Stage::Handling(None)));

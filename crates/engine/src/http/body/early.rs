@@ -43,7 +43,7 @@ pub(crate) struct StreamedBody {
 /// Result of reading a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Read {
-    /// [`Http::body_piece`] holds the next bytes, at least one.
+    /// [`Http::body_piece`] holds the next bytes. There is at least one byte.
     Piece,
     /// [`Http::body_piece`] holds the last bytes.
     Last,

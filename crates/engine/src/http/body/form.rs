@@ -114,7 +114,7 @@ impl Collected {
         match &part.filename {
             Some(filename) if filename.is_empty() => {
                 // As in PHP, file fields without a selected file count neither as files nor as
-                // fields. Excess ones are dropped.
+                // fields. Drop fields beyond the limit.
                 if self.upload.unchosen.len() < self.limits.fields_max {
                     self.count_field_bytes(part.name.len())?;
                     self.upload.unchosen.push(Unchosen {

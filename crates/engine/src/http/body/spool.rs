@@ -259,7 +259,7 @@ impl Spools {
     }
 }
 
-/// Returns the prefix of the files that a lock protects; `None` if the name is not that of a lock.
+/// Returns the prefix of the files that a lock protects; Returns `None` if the file is not a lock.
 /// A shorter prefix could match files of other processes.
 fn prefix_of(name: &str) -> Option<&str> {
     let prefix = name.strip_suffix(LOCK_END)?;

@@ -31,7 +31,7 @@ pub struct StaticOptions {
     pub cache_seconds: Option<u32>,
     /// Do not revalidate even on reload.
     pub immutable: bool,
-    /// Index file of a directory; empty = none.
+    /// Index file of a directory. Empty means none.
     pub index: String,
     /// Send `app.js.br`, `.zst` or `.gz` instead of `app.js` to clients that accept the coding.
     pub precompressed: bool,

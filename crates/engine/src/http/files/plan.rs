@@ -26,7 +26,7 @@ pub struct ContentHeaders<'a> {
 pub(crate) enum Plan {
     /// 200 with the complete file.
     Whole,
-    /// 206 with parts, at least one.
+    /// Status 206 with several parts. There is at least one part.
     Parts(Vec<Range<u64>>),
     /// 304
     NotModified,

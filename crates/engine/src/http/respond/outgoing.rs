@@ -19,7 +19,7 @@ pub(crate) struct FileBody {
     /// Position of the unsent rest of the current part.
     pub offset: u64,
     pub remaining: u64,
-    /// Parts after the current one.
+    /// Parts that follow the current part.
     pub parts: VecDeque<Part>,
     /// The kernel cannot send this file directly, so the server reads it.
     pub must_read: bool,
@@ -41,7 +41,7 @@ pub(crate) struct StreamBody {
     pub left: Option<u64>,
     /// True while the stream is in `Streams::ready`.
     pub is_listed: bool,
-    /// Size of the piece that the embedder holds until all of its bytes are accepted; 0 without a
+    /// Size of the piece that the embedder holds until all of its bytes are accepted. 0 without a
     /// piece.
     pub piece_bytes: usize,
     /// Number of bytes that the embedder has reported as still to write; see `Net::hold_piece`.

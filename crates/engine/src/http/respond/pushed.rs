@@ -99,8 +99,8 @@ impl<D: Driver> Net<D> {
         while queued < bytes.len() {
             queued += self.write_stream(handle, &bytes[queued..])?;
         }
-        // For polled streams, the handler no longer waits after it has written a piece; here the
-        // handler continues.
+        // The handler of a polled stream no longer waits after it has written a piece. This handler
+        // continues.
         if let Ok(index) = self.open_stream(handle)
             && let Some(exchange) = self.connections.exchange_mut(index)
         {

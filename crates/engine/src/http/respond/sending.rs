@@ -78,7 +78,7 @@ impl<D: Driver> Net<D> {
             match self.driver.send_file(fd, &file.file, file.offset, wanted) {
                 Ok(Some(sent)) => went = Some(Ok(sent)),
                 Ok(None) => return Advance::Blocked,
-                // Not supported by this file system; read the file instead.
+                // This file system does not support the call, so read the file instead.
                 Err(error) if is_unsupported(&error) => file.must_read = true,
                 Err(error) => went = Some(Err(error)),
             }

@@ -103,7 +103,7 @@ impl<D: Driver> Net<D> {
 
 impl<D: Driver> Net<D> {
     /// Reports that the embedder holds `bytes` until the client has read earlier data. These bytes
-    /// count as buffered for the client; 0 = the embedder holds none any more.
+    /// count as buffered for the client. 0 means the embedder holds none any more.
     pub fn hold_piece(&mut self, handle: RequestId, bytes: usize) {
         if let Ok(index) = self.open_stream(handle)
             && let Some(exchange) = self.connections.exchange_mut(index)

@@ -25,7 +25,7 @@ pub enum Wanted {
     Pieces,
     /// Only the head: a HEAD request, or a status without body.
     Head,
-    /// Nothing: the client has disconnected, or the request was answered.
+    /// Nothing follows, because the client has disconnected or the request was answered.
     Nothing,
     /// A refusal: `streams_max` streams are open.
     Refusal,

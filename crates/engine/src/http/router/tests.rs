@@ -187,7 +187,7 @@ fn falls_back_behind_a_directory() {
         ("GET", "/api/7", "0 id=7"),
         ("POST", "/api/7", "9"),
         ("POST", "/submit", "1"),
-        // The inner directory has no fallback; the enclosing directory has one.
+        // The inner directory has no fallback, but the enclosing directory has one.
         ("GET", "/plain/x", "files /x"),
         ("POST", "/plain/x", "9"),
     ] {
@@ -416,7 +416,7 @@ fn routes_escaped_slashes_in_linear_time() {
 }
 
 proptest::proptest! {
-    /// Segments are those of the raw path, whatever characters are escaped in them.
+    /// Segments are taken from the raw path, whatever characters are escaped in them.
     #[test]
     fn treats_an_escaped_slash_as_data(
         pattern in "(/(a|b|\\{x\\})){1,3}(/\\{z\\.\\.\\.\\})?",

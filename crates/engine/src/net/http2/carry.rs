@@ -72,7 +72,7 @@ impl<D: Driver> Net<D> {
         self.set_deadline(index, deadline);
     }
 
-    /// Drains a carrier: refuses further streams and completes open ones.
+    /// Drains a carrier: refuses further streams and completes the open streams.
     pub(crate) fn drain_carrier(&mut self, index: ConnectionIndex, place: CarrierPlace) {
         let now_ms = self.driver.now_ms();
         let is_retired = matches!(self.running, Running::Retired { .. });

@@ -166,8 +166,8 @@ impl Http {
             Received::Nothing | Received::Refused(_) | Received::Request(..) => None,
         };
         net.input.advance(current.at + consumed);
-        // Refused and reset requests cost as much as answered ones, so count them for the client's
-        // turn.
+        // Refused and reset requests cost as much as answered requests, so count them for the
+        // client's turn.
         if matches!(received, Received::Refused(_) | Received::Reset(..)) {
             net.input.count(1);
         }

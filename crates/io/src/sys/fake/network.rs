@@ -30,7 +30,7 @@ struct Listener {
 pub(super) struct Network {
     pub(super) faults: Faults,
     pub(super) auto_advance: bool,
-    /// Number of sends that take a millisecond; 0 = sends take no time.
+    /// Number of sends that take a millisecond. 0 means sends take no time.
     pub(super) sends_per_ms: u64,
     pub(super) streams_max: usize,
     pub(super) calls: Calls,

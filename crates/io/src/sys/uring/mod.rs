@@ -416,7 +416,7 @@ impl Driver for Uring {
     }
 
     fn reset_on_close(&mut self, fd: Fd) {
-        // Without this, closing would wait until the kernel has accepted the stored bytes.
+        // Drop the stored bytes. Otherwise closing would wait until the kernel has accepted them.
         self.drop_rest(fd);
         socket::reset_on_close(fd);
     }

@@ -27,7 +27,7 @@ pub(super) struct Collected {
 }
 
 pub(super) struct Sends {
-    /// Never reallocated, because the kernel has addresses within it.
+    /// Memory for stored bytes. It is never reallocated, because the kernel has addresses within it.
     arena: Box<[u8]>,
     used: usize,
     collected: Vec<Collected>,

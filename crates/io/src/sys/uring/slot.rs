@@ -21,7 +21,7 @@ pub(super) enum Kind {
 /// State of the receive operation of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Receiving {
-    /// Not started; the next wait may start it.
+    /// The operation is not running. The next wait may start it.
     Off,
     On,
     /// Started, and being cancelled.
@@ -153,7 +153,7 @@ pub(super) struct Listener {
     pub is_accepting: bool,
     /// True while the listener's accept operation is being cancelled.
     pub is_stopping: bool,
-    /// Error that stopped accepting; 0 = none.
+    /// Error that stopped accepting. 0 means none.
     pub errno: i32,
     pub accepted: VecDeque<Fd>,
     /// Time of the next check of the listener's queue, and the number of checks so far.

@@ -119,7 +119,7 @@ impl Uring {
                 Receiving::Off => slot.receiving = Receiving::Stopped,
                 Receiving::Stopping | Receiving::Stopped => {}
             }
-            // Otherwise the end of the peer's stream would not be reported.
+            // If it were not listed, the end of the peer's stream would not be reported.
             self.list_idle(fd);
         }
         self.unread = unread;
