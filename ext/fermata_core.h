@@ -727,7 +727,7 @@
 #define FM_WS_MASK_FORBIDDEN 2
 
 /**
- * Nothing for the application; the output may have bytes to send.
+ * There is nothing for the application, but the output may have bytes to send.
  */
 #define FM_WS_RECEIVED_NOTHING 0
 

@@ -1,6 +1,6 @@
 //! A certificate for localhost, created on this machine.
 //!
-//! A new authority signs one certificate, and then the authority's key is discarded.Trusting the authority therefore means trusting
+//! A new authority signs one certificate, and then the authority's key is discarded. Trusting the authority therefore means trusting
 //! only this certificate.
 
 use std::fs;

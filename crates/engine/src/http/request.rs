@@ -44,7 +44,7 @@ pub struct Request {
     pub(crate) path_shown: Vec<u8>,
     pub(crate) path_is_plain: bool,
     pub(crate) params: Params,
-    /// Status that the server would send without a fallback handler. 0 if a route wasfound, `UNROUTED_FILE` for a route of files.
+    /// Status that the server would send without a fallback handler. 0 if a route was found, `UNROUTED_FILE` for a route of files.
     pub(crate) unrouted: u16,
     /// `Allow` header of that response.
     pub(crate) allow: String,

@@ -16,7 +16,7 @@ use fermata_engine::RequestId;
 
 /// A worker's SockJS state.
 pub(crate) struct SockJs {
-    /// URL of the library for the iframe page. Empty if there is nopage.
+    /// URL of the library for the iframe page. Empty if there is no page.
     pub(crate) url: String,
     pub heartbeat_ms: u64,
     pub(crate) linger_ms: u64,

@@ -30,7 +30,7 @@ pub struct Figures {
 pub struct WorkerFigures {
     /// Worker number, from 0.
     pub worker: u16,
-    /// Process id. 0 while it is beingreplaced.
+    /// Process id. 0 while it is being replaced.
     pub pid: u32,
     /// Number of its processes: two while one drains and its replacement serves.
     pub processes: u32,

@@ -37,7 +37,7 @@ const BITS_MAX: usize = 30;
 /// The end-of-string symbol, which must not occur in a string.
 const EOS: usize = 256;
 
-/// Indexed by the next [`SHORT_BITS`] bits: the symbol in the low byte, its code length above. 0 if the code islonger.
+/// Indexed by the next [`SHORT_BITS`] bits: the symbol in the low byte, its code length above. 0 if the code is longer.
 static SHORT: [u16; 1 << SHORT_BITS] = {
     let mut table = [0u16; 1 << SHORT_BITS];
     let mut symbol = 0;
@@ -96,7 +96,7 @@ const CODES: [u32; 257] = {
 /// The codes of one length.
 #[derive(Clone, Copy)]
 struct Length {
-    /// End of the codes (exclusive), left-aligned in 32 bits. 0 if no code hasthis length.
+    /// End of the codes (exclusive), left-aligned in 32 bits. 0 if no code has this length.
     end: u32,
     /// First code, in the low bits.
     first: u32,
