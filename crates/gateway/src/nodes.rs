@@ -35,7 +35,7 @@ pub struct AnnouncementId {
     pub node: u64,
     /// Start of the server in milliseconds since 1970.
     pub began_unix_ms: u64,
-    /// Start time of the announcer, by the clock of its machine. A later announcer replaces an earlier one.
+    /// Start time of the announcer, by the clock of its machine. A later announcer replaces an earlier announcer.
     pub life: u64,
     /// Number of messages of counts up to and including this one.
     pub number: u64,
@@ -374,7 +374,7 @@ impl NodeAnnouncer {
         self.whole_ms.is_some()
     }
 
-    /// Returns the next message to send; `None` if there is none. `has` provides the sums over this server's workers.
+    /// Returns the next message to send. Returns `None` if there is none. `has` provides the sums over this server's workers.
     pub fn next(
         &mut self,
         has: &impl Has,

@@ -76,7 +76,7 @@ impl Gateway<'_> {
         }
     }
 
-    /// Stops announcing: another worker has replaced this one.
+    /// Stops announcing, because another worker has replaced this one.
     pub(crate) fn stop_speaking(&mut self) {
         if let Some(member) = &mut self.hub.member {
             member.speaker = None;

@@ -236,7 +236,7 @@ impl Gateway<'_> {
         let info = subscribe.member.as_ref().map(|it| it.user_info.to_string());
         let formerly = subscribe.formerly.map(to_engine);
         if subscribe.member.is_some() && !self.worker.channels.is_presence_known() {
-            // This server has just started. Clients reconnect, to this server or another one.
+            // This server has just started. Clients reconnect to this server or to another one.
             let text = "the members on other servers are not known yet; reconnect in a moment";
             self.refuse(socket, Code::OverCapacity, text);
             return;

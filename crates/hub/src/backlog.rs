@@ -31,7 +31,7 @@ const START_OF_LOG: LogPlace = LogPlace { epoch: 0, seq: 0 };
 pub enum Missed<'a> {
     /// A record, in ascending order of sequence numbers.
     Record(&'a Record),
-    /// Records before the next one are lost, or exceed the limits on count and age.
+    /// Records before the next record are lost, or exceed the limits on count and age.
     Gap {
         /// The log lost the records after the client connected: it was created again, or has removed records that were not read.
         is_of_log: bool,
@@ -370,7 +370,7 @@ impl Ring {
         each: &mut dyn FnMut(Missed<'_>) -> bool,
     ) {
         loop {
-            // A range exists only if there is a log, so this branch is taken only with one.
+            // A range exists only if there is a log, so there is a log in this branch.
             if let Some(log) = &mut log
                 && !backlog.give_past(&mut **log, unix_ms, record, each)
             {

@@ -235,7 +235,7 @@ impl Local {
             .map(|subscription| &*self.stream(subscription).name)
     }
 
-    /// Ends one subscription. Returns the next one of its chain.
+    /// Ends one subscription. Returns the next subscription of its chain.
     fn remove(&mut self, id: u32) -> u32 {
         let Subscription {
             cursor,
@@ -276,7 +276,8 @@ impl Local {
                 stream.dirty = false;
                 *left = stream.subscribers.len();
             }
-            // Visit from the end, because `swap_remove` then never moves an unvisited subscriber behind visited ones.
+            // Visit from the end, because `swap_remove` then never moves a subscriber that is not visited yet behind the visited
+            // subscribers.
             let stream = &self.streams[*stream_id as usize];
             *left = (*left).min(stream.subscribers.len());
             while *left > 0 {

@@ -329,7 +329,7 @@ impl Ring {
         if place.seq > index.reached.max(seen) {
             return IdRef::Ahead(place.seq);
         }
-        // The last mark with a log position up to the requested one.
+        // The last mark whose log position is not after the requested one.
         let mark = index
             .marks
             .partition_point(|&(_, before)| before <= place.seq);

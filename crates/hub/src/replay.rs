@@ -16,7 +16,7 @@ const WALK_RECORDS_MAX: usize = 1 << 18;
 pub enum Replay {
     /// All records of the range were returned.
     Complete,
-    /// Older records of the range are overwritten, or exceed a limit. The newest ones were returned.
+    /// Older records of the range are overwritten, or exceed a limit. The newest records were returned.
     Gap,
 }
 
@@ -27,7 +27,7 @@ pub struct ReplayRange {
     pub after: Seq,
     /// Only records up to and including this position are included: [`crate::Reader::read_up_to`] if live records follow.
     pub up_to: Seq,
-    /// Maximum number of records per channel; the newest ones are included. The ring's `history_count_max` also applies.
+    /// Maximum number of records per channel. The newest records are included. The ring's `history_count_max` also applies.
     pub count_max: usize,
     /// Maximum number of bytes over all channels, as stored in the ring; the newest records are selected.
     pub bytes_max: usize,

@@ -408,7 +408,7 @@ impl Ring {
         }
     }
 
-    /// Returns a sequence number that is at least that of every record published so far.
+    /// Returns a sequence number that is not lower than the number of any record published so far.
     pub fn newest(&self) -> Seq {
         self.words.load_acquire(HEAD).saturating_sub(1)
     }

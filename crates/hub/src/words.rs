@@ -81,7 +81,7 @@ pub(crate) fn store_bytes(words: &[AtomicU64], bytes: &[u8], sum: &mut Sum) {
     }
 }
 
-/// Copies `words` to the front of `out`, eight bytes per word, up to the length of the shorter one.
+/// Copies `words` to the front of `out`, eight bytes per word. Copies as much as the shorter of the two holds.
 pub(crate) fn load_bytes(words: &[AtomicU64], out: &mut [u8]) {
     let (chunks, _) = out.as_chunks_mut::<WORD_BYTES>();
     for (chunk, cell) in chunks.iter_mut().zip(words) {

@@ -70,7 +70,8 @@ impl Pool {
         }
     }
 
-    /// Returns an empty buffer: the one that was returned last, which is still in the processor's cache, or a new one.
+    /// Returns an empty buffer. This is the buffer that was returned last, because it is still in the processor's cache, or else a
+    /// new buffer.
     #[inline]
     pub fn take(&mut self) -> Buffer {
         match self.kept.pop() {

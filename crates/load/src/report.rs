@@ -5,11 +5,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::counters::Counters;
 
-/// Maximum recorded latency, one hour; longer ones count as one hour.
+/// Maximum recorded latency, which is one hour. A longer latency counts as one hour.
 const LATENCY_US_MAX: u64 = 3_600_000_000;
 /// Significant digits of latencies: a relative error of at most 0.1 %.
 const LATENCY_DIGITS: u8 = 3;
-/// Maximum number of distinct error texts per process; further ones are counted together.
+/// Maximum number of distinct error texts per process. Errors with further texts are counted together.
 const ERRORS_MAX: usize = 16;
 
 /// Serialized histogram of microseconds: value and count of each non-empty bucket.
@@ -29,7 +29,7 @@ pub(crate) enum Stage {
     Ended,
 }
 
-/// Report of a child about the time since its previous one.
+/// Report of a child about the time since its previous report.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(crate) struct Report {
     pub stage: Stage,

@@ -89,7 +89,7 @@ impl UrlPattern {
     }
 }
 
-/// Copies components from the base, up to the first one that the pattern has.
+/// Copies components from the base, up to the first component that the pattern has.
 fn inherit(given: &mut Given, base: &Url) {
     let path = given[PATHNAME].clone();
     let of_base = [

@@ -29,7 +29,7 @@ pub struct Decoder {
     state: State,
     /// Size of the chunk while its size line is read, then the number of remaining data bytes.
     left: u64,
-    /// Number of data bytes of all chunks announced so far, including the current one.
+    /// Number of data bytes of all chunks announced so far, including the current chunk.
     body_bytes: u64,
     digits: u8,
     extension_bytes: u32,

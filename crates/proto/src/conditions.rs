@@ -29,7 +29,7 @@ pub struct Conditions<'a> {
 /// Outcome of the conditions of a GET or HEAD request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// All conditions hold, or the request has none.
+    /// All conditions hold, or the request has no conditions.
     Send,
     /// The client's copy is current; respond with 304.
     NotModified,

@@ -74,7 +74,7 @@ pub fn is_running(pid: u32) -> bool {
     let Ok(stat) = fs::read_to_string(format!("/proc/{pid}/stat")) else {
         return false;
     };
-    // The command name in parentheses may itself contain parentheses; the state follows the last one.
+    // The command name in parentheses may itself contain parentheses. The state follows the last parenthesis.
     let Some(rest) = stat.rsplit(')').next() else {
         return false;
     };

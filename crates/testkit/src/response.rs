@@ -7,7 +7,7 @@ pub enum Framing {
     None,
     /// Content-Length bytes.
     Length(usize),
-    /// Chunks up to the last, empty one.
+    /// Chunks up to the last chunk, which is empty.
     Chunked,
     /// All bytes until the server closes.
     UntilClose,

@@ -26,7 +26,7 @@ const SYSTEM_AUTHORITIES: [&str; 3] = [
 pub struct ClientOptions {
     /// PEM file of trusted authorities. `None`: use the system's authorities.
     pub authorities: Option<PathBuf>,
-    /// PEM files of the client certificate and its key, for servers that request one.
+    /// PEM files of the client certificate and its key, for servers that request a client certificate.
     pub certificate: Option<(PathBuf, PathBuf)>,
     /// True to accept any certificate (`--insecure`).
     pub is_insecure: bool,

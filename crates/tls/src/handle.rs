@@ -60,7 +60,7 @@ pub struct ClientCertificate {
     pub pem: String,
 }
 
-/// Statistics of a driver's sessions and the configuration of new ones, shared with the driver's owner.
+/// Statistics of a driver's sessions, and the configuration of new sessions. The driver's owner shares this object.
 #[derive(Debug, Default)]
 pub struct Handle {
     config: RefCell<Option<Arc<ServerConfig>>>,

@@ -49,7 +49,7 @@ pub struct SessionError {
 }
 
 impl SessionError {
-    /// Returns the reason of a failed handshake, if `error` contains one.
+    /// Returns the reason of a failed handshake, if `error` contains such a reason.
     pub fn failure_in(error: &io::Error) -> Option<Failure> {
         error.get_ref()?.downcast_ref::<SessionError>()?.failure
     }
@@ -320,7 +320,7 @@ impl Session {
         emptied
     }
 
-    /// Processes received records and stores an incomplete one.
+    /// Processes received records and stores an incomplete record.
     fn handle_records(&mut self, records: &mut [u8], sink: &mut Sink<'_>) {
         if self.phase == Phase::Fresh {
             self.phase = Phase::Handshaking;

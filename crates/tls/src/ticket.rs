@@ -19,7 +19,7 @@ use rustls::server::ProducesTickets;
 /// Maximum number of periods to advance after a clock change. A larger change means that the clock was wrong.
 const PERIODS_MAX: u64 = 100_000;
 
-/// Maximum size of an accepted ticket in bytes. Real ones are far smaller, even with client certificates.
+/// Maximum size of an accepted ticket in bytes. Real tickets are far smaller, even with client certificates.
 const TICKET_BYTES_MAX: usize = 64 * 1024;
 
 /// Encrypts and decrypts tickets.

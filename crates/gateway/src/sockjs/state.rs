@@ -74,7 +74,7 @@ pub(super) struct Passed {
 pub(super) enum Answer {
     /// Collected until the response is complete. `status` is valid once the head has arrived.
     Whole { status: u16, body: Vec<u8> },
-    /// Forwarded in pieces. A piece is sent after the client has received the previous one.
+    /// The response is forwarded in pieces. Each piece is sent after the client has received the previous piece.
     Pieces {
         rest: Vec<u8>,
         /// The head was sent to the client.

@@ -34,7 +34,7 @@ impl KeepAliveMode {
 pub struct KeepAlive {
     /// The data, never empty.
     pub data: Vec<u8>,
-    /// Interval in seconds, at least one.
+    /// Interval in seconds. It is at least one second.
     pub timeout_s: u32,
     /// Start of the interval.
     pub mode: KeepAliveMode,

@@ -60,7 +60,7 @@ impl Item {
         OVERHEAD_BYTES + names + meta + response + stream + message
     }
 
-    /// Returns the number of blocks of `block_bytes` as which a content of `bytes` counts. If `block_bytes` is 0, returns one.
+    /// Returns the number of blocks of `block_bytes` as which a content of `bytes` counts. Returns one if `block_bytes` is 0.
     pub fn blocks(&self, bytes: usize, block_bytes: u64) -> u64 {
         let bytes = self.size.map_or(bytes as u64, u64::from);
         match block_bytes {

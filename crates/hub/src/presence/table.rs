@@ -294,12 +294,12 @@ impl Table {
         self.list(self.words.load(self.channel_bucket(hash)), E_CHANNEL_NEXT)
     }
 
-    /// Returns the number of users in a channel, including leaving ones.
+    /// Returns the number of users in a channel, including users who are leaving.
     pub(super) fn channel_count(&self, keys: &Keys) -> usize {
         self.group_count(&self.by_channel(), keys.channel)
     }
 
-    /// Returns the number of users of a source, including leaving ones.
+    /// Returns the number of users of a source, including users who are leaving.
     pub(super) fn source_count(&self, source: u64) -> usize {
         match source {
             0 => 0,

@@ -9,7 +9,7 @@ use crate::words::{Sum, load_bytes};
 use fermata_shm::{AtomicU64, Ordering, fence};
 
 impl Ring {
-    /// Walks all records and sets every bucket to its newest one.
+    /// Walks all records and sets every bucket to its newest record.
     pub(super) fn rebuild_index(&self, head: Seq, tail: Seq) -> Result<(), OpenError> {
         for bucket in self.layout.buckets..self.layout.buckets + self.layout.buckets_len {
             if self.words.load(bucket) >= tail {

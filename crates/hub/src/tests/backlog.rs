@@ -47,7 +47,8 @@ fn pieces_together_are_the_missed_records_in_order() {
     let config = large();
     let mut ring = Ring::create(memory(&config), &config, 1, 2).unwrap();
     let start = publish(&mut ring, b"a", 0);
-    // More records than the ring stores, in the client's two channels and an unrelated one.
+    // Publishes more records than the ring stores, in the client's two channels and in an unrelated
+    // channel.
     for number in 1..6000 {
         publish(
             &mut ring,

@@ -43,7 +43,7 @@ fn op() -> impl Strategy<Value = Op> {
 }
 
 const CHANNELS: [&[u8]; 2] = [b"room", b"a-second-room-with-a-longer-name"];
-/// Sources of connections; the last one is unknown.
+/// Sources of connections. The last source is unknown.
 const SOURCES: [&[u8]; 3] = [b"192.0.2.1", b"192.0.2.2", b""];
 const USERS: [&[u8]; 6] = [b"a", b"bo", b"carol-carol", b"d", b"e", b"f"];
 
@@ -174,7 +174,7 @@ proptest! {
 /// Kind, channel, user; true: the event is for changed information.
 type Expected = (Kind, usize, usize, bool);
 
-/// Asserts that the published events are the expected ones. Users that leave in one sweep may be in any order.
+/// Asserts that exactly the expected events were published. Users that leave in one sweep may be in any order.
 fn check_events(reader: &mut Reader, events: &mut Vec<Expected>) -> Result<(), TestCaseError> {
     let mut seen: Vec<_> = read_all(reader)
         .iter()

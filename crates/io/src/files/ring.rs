@@ -99,7 +99,7 @@ impl Ring {
 
     /// Waits until an operation has completed. At least one must be in progress.
     pub fn wait(&mut self) {
-        // After a signal, or with too many unread completions, `reap` handles the available ones.
+        // After a signal, or with too many unread completions, `reap` handles the available completions.
         let _ = self.io.submit_and_wait(1);
     }
 

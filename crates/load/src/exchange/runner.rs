@@ -70,7 +70,7 @@ enum State {
 
 struct Connection<W> {
     fd: Fd,
-    /// Distinguishes events of this connection from those of earlier connections in the slot.
+    /// Distinguishes events of this connection from events of earlier connections in the slot.
     generation: u32,
     state: State,
     wire: W,

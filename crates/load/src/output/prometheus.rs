@@ -15,7 +15,7 @@ use crate::totals::Totals;
 /// First token of this module's descriptors in the parent's driver; the tokens of children are smaller.
 const LISTENER: u64 = 1 << 40;
 const BACKLOG: i32 = 16;
-/// Maximum number of connections; further ones wait in the backlog.
+/// Maximum number of connections. Further connections wait in the backlog.
 const CONNECTIONS_MAX: usize = 16;
 /// Maximum size of a request, in bytes.
 const REQUEST_BYTES_MAX: usize = 8 * 1024;

@@ -57,7 +57,7 @@ pub(crate) struct Client {
     pub next: u32,
     /// Next expected sequence number of messages to all; zero accepts any.
     pub next_all: u32,
-    /// Distinguishes events and timers of this connection from those of earlier connections.
+    /// Distinguishes events and timers of this connection from those that belong to earlier connections.
     pub generation: u16,
     /// Number of consecutive failed attempts.
     pub attempts: u8,

@@ -5,7 +5,7 @@
 pub(crate) struct Event<'a> {
     pub id: Option<&'a [u8]>,
     pub name: Option<&'a [u8]>,
-    /// Bytes from the start of the first `data` field to the end of the last one.
+    /// Bytes from the start of the first `data` field to the end of the last `data` field.
     pub data: &'a [u8],
 }
 

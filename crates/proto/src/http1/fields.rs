@@ -162,7 +162,7 @@ impl Fields {
                     Transfer::None | Transfer::Unknown if super::is_token(name) => {
                         Transfer::Unknown
                     }
-                    // The coding is malformed, or `chunked` is not the last one.
+                    // The coding is malformed, or `chunked` is not the last coding.
                     _ => return Err(Refusal::TransferEncodingInvalid),
                 }
             };

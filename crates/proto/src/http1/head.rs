@@ -96,7 +96,7 @@ pub struct HeaderSpan {
 /// All spans are positions in the buffer passed to [`super::parse`].
 #[derive(Clone, Debug, Default)]
 pub struct Head {
-    /// Method, if it is one of the common ones.
+    /// Method, if it is a common one.
     pub method: Method,
     /// Method as sent.
     pub method_span: Span,

@@ -262,7 +262,7 @@ fn version_stop(rest: &[u8]) -> Stop {
     MORE_LINE
 }
 
-/// Parses the header line at `start`; returns the position of the next one.
+/// Parses the header line at `start`. Returns the position of the next line.
 #[inline]
 fn header(buf: &[u8], start: usize, head: &mut Head, fields: &mut Fields) -> Result<usize, Stop> {
     let name_end = token_end(buf, start);

@@ -26,7 +26,7 @@ pub struct Repeats {
 }
 
 impl Repeats {
-    /// Fills `head` and returns the length of the lines if the lines at `at` equal the stored ones.
+    /// If the lines at `at` equal the stored lines, fills `head` and returns the length of the lines.
     #[inline]
     pub(super) fn recall(
         &self,
@@ -70,7 +70,7 @@ impl Repeats {
         has_secrets: bool,
     ) {
         self.bytes.clear();
-        // Do not store credentials: the duration of a comparison would reveal those of other clients.
+        // Do not store credentials. Otherwise the duration of a comparison would reveal credentials of other clients.
         if has_secrets || end - at > BYTES_MAX {
             return;
         }

@@ -359,26 +359,26 @@ impl Connection {
         }
     }
 
-    /// Returns the number of streams, including closed ones that were not released.
+    /// Returns the number of streams, including closed streams that were not released.
     #[must_use]
     pub fn streams_count(&self) -> usize {
         self.streams.len()
     }
 
-    /// Returns the streams in ascending order, including closed ones that were not released.
+    /// Returns the streams in ascending order, including closed streams that were not released.
     pub fn streams(&self) -> impl Iterator<Item = StreamId> + '_ {
         let places = self.streams.places();
         places.map(|place| StreamId(self.streams.get(place).id))
     }
 
-    /// Returns true if the shutdown is complete: no streams remain, and no new ones are accepted.
+    /// Returns true if the shutdown is complete, which means that no streams remain and no new streams are accepted.
     #[must_use]
     pub fn is_drained(&self) -> bool {
         let leaves = matches!(self.drain, Drain::Final { .. }) || self.peer_leaves;
         leaves && self.streams.len() == 0
     }
 
-    /// Returns true if [`Connection::tick`] has a time-out other than that of blocked output.
+    /// Returns true if [`Connection::tick`] has a time-out other than the one for blocked output.
     #[must_use]
     pub fn awaits_answer(&self) -> bool {
         self.settings_sent_ms.is_some() || matches!(self.drain, Drain::Announced { .. })

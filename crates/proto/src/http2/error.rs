@@ -94,7 +94,7 @@ pub enum Violation {
     /// A stream identifier that the peer may not use (RFC 9113, section 5.1.1).
     #[error("a stream has an identifier that this side may not use")]
     StreamNumber,
-    /// A stream identifier lower than that of an earlier stream (RFC 9113, section 5.1.1).
+    /// The stream identifier is lower than the identifier of an earlier stream (RFC 9113, section 5.1.1).
     #[error("streams are not opened in ascending order")]
     StreamOrder,
     /// A frame on an idle stream (RFC 9113, section 5.1).

@@ -199,7 +199,7 @@ impl Connection {
     /// Returns how a stream without an entry was closed.
     fn gone(&self, stream: u32) -> Gone {
         match self.drain {
-            // All streams above the last one in GOAWAY are ignored (RFC 9113, section 6.8).
+            // All streams above the last stream in GOAWAY are ignored (RFC 9113, section 6.8).
             Drain::Final { last } if stream > last && self.role == Role::Server => Gone::ResetHere,
             _ => self.streams.gone(stream),
         }

@@ -61,7 +61,7 @@ pub struct Opening<'a> {
 /// Reason why no stream can be opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum OpenError {
-    /// The connection failed or is going away; use another one.
+    /// The connection failed or is going away. Use another connection.
     #[error("the connection is going away")]
     Leaving,
     /// The peer's limit of concurrent streams is reached; wait until one closes.

@@ -61,7 +61,8 @@ pub(super) struct Stream {
     pub reading: Reading,
     pub writing: Writing,
     pub reset_state: ResetState,
-    /// State of received content. Present until all content was received and consumed; a held GET request has none.
+    /// State of received content. The state exists until all content was received and consumed. A held GET request has no such
+    /// state.
     incoming: Option<Box<Incoming>>,
     /// Send window. Negative after SETTINGS reduced it below the bytes in flight (RFC 9113, section 6.9.2).
     pub send_window: i32,
@@ -157,7 +158,7 @@ impl Stream {
             .map_or(0, |incoming| incoming.unconsumed)
     }
 
-    /// Marks `len` bytes as consumed, at most the unconsumed ones. Returns the number of bytes marked.
+    /// Marks `len` bytes as consumed, but at most the unconsumed bytes. Returns the number of bytes marked.
     #[inline]
     pub(super) fn consume(&mut self, len: u32) -> u32 {
         let Some(incoming) = self.incoming() else {

@@ -282,7 +282,7 @@ fn framing(minor: u8, headers: &[(Vec<u8>, Vec<u8>)]) -> Option<Body> {
     Some(length.map_or(Body::UntilClose, Body::Length))
 }
 
-/// Returns the elements of a list header, including empty ones: an empty element is an invalid length.
+/// Returns the elements of a list header. Empty elements are included, because an empty element is an invalid length.
 fn tokens<'a>(headers: &'a [(Vec<u8>, Vec<u8>)], name: &'a [u8]) -> impl Iterator<Item = &'a [u8]> {
     headers
         .iter()

@@ -46,7 +46,7 @@ pub enum Received<'a> {
     Pong(Vec<u8>),
     /// The server's Close frame; no further frames follow.
     Closed {
-        /// Close code; 1005 if the frame has none.
+        /// Close code. 1005 if the frame has no code.
         code: u16,
         /// Reason; may be empty.
         reason: String,

@@ -170,7 +170,7 @@ impl Compressor {
         }
     }
 
-    /// Appends `message` as one frame. Compresses it if that makes this message, or later ones, smaller.
+    /// Appends `message` as one frame. Compresses the message if that makes this message or later messages smaller.
     pub fn write(
         &mut self,
         context: &mut Context,

@@ -379,7 +379,7 @@ mod tests {
                 "foo; bar=\"baz\", permessage-deflate,",
                 Some("permessage-deflate"),
             ),
-            // An unacceptable offer is declined, and the next one is considered.
+            // An unacceptable offer is declined, and the next offer is considered.
             ("permessage-deflate; server_max_window_bits=8", None),
             (
                 "permessage-deflate; server_max_window_bits=8, permessage-deflate; client_max_window_bits",

@@ -167,7 +167,7 @@ impl Reader {
         self.resume(input, rules)
     }
 
-    /// Returns true if nothing is buffered: the last byte ended a message, or a control frame outside of one.
+    /// Returns true if nothing is buffered, because the last byte ended a message, or ended a control frame outside of a message.
     #[must_use]
     pub fn is_between_messages(&self) -> bool {
         self.partial.is_none()

@@ -37,7 +37,7 @@ pub struct Opening<'a> {
 pub struct Opened<'a> {
     /// Bytes of the response head; frames follow.
     pub head_bytes: usize,
-    /// The subprotocol that the server chose from the offered ones.
+    /// The subprotocol that the server chose from the offered subprotocols.
     pub protocol: Option<&'a [u8]>,
     /// Negotiated compression; `None` if messages are not compressed.
     pub compression: Option<Agreed>,

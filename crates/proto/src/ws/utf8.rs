@@ -80,7 +80,7 @@ mod tests {
 
     use super::*;
 
-    /// Returns the number of bytes, fed one at a time, up to and including the invalid one.
+    /// Returns the number of bytes, fed one at a time, up to and including the invalid byte.
     fn fails_at(text: &[u8]) -> Option<usize> {
         let mut validator = Validator::new();
         text.iter()

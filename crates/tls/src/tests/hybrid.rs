@@ -1,5 +1,5 @@
-//! The key exchange X25519MLKEM768 with a client that offers it; tests/tls and tests/browser use those of Go and
-//! Chromium.
+//! Tests of the key exchange X25519MLKEM768 with a client that offers it. tests/tls and tests/browser use the implementations of Go
+//! and Chromium.
 
 use std::sync::Arc;
 

@@ -72,7 +72,7 @@ impl Uring {
         Some(Ok(()))
     }
 
-    /// Removes a listener; returns true if `fd` was one.
+    /// Removes a listener. Returns true if `fd` was a listener.
     pub(super) fn close_listener(&mut self, fd: Fd) -> bool {
         // Fails if the listener is not watched, which has the same result.
         let _ = self.unwatch_listener(fd);

@@ -89,7 +89,7 @@ impl Ring {
         );
     }
 
-    /// Reports once when one of `flags` (those of `poll(2)`) applies.
+    /// Reports once when one of the `flags` applies. The flags are those of `poll(2)`.
     pub fn poll_add(&mut self, ticket: Ticket, flags: i16) {
         let entry = opcode::PollAdd::new(types::Fd(ticket.fd), flags as u32);
         self.start(entry.build(), ticket);

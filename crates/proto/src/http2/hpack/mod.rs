@@ -34,7 +34,7 @@ pub enum Error {
     /// Index 0, or an index beyond the end of both tables (RFC 7541, section 2.3.3).
     #[error("a header block refers to an entry that does not exist")]
     Index,
-    /// An invalid code, EOS, or padding that is too long or not all ones (RFC 7541, section 5.2).
+    /// The code is invalid or EOS, or the padding is too long or does not consist of one bits (RFC 7541, section 5.2).
     #[error("a Huffman-coded string of a header block is malformed")]
     Huffman,
     /// A dynamic table size update after a field (RFC 7541, section 4.2).

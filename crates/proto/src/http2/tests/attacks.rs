@@ -181,7 +181,7 @@ fn reset_streams_use_a_reserve_until_their_handlers_return() {
     end.open(19, true);
     end.open(21, true);
     assert_eq!(end.request(23, true, &[]), refused(23));
-    // Ten streams are open, including reset ones.
+    // Ten streams are open, including streams that were reset.
     for stream in [5, 7, 9, 11] {
         reset(&mut end, stream);
     }

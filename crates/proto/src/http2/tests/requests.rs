@@ -1,4 +1,4 @@
-//! Accepted heads with their content, and the responses to rejected ones (RFC 9113, section 8).
+//! Accepted heads with their content, and the responses to rejected heads (RFC 9113, section 8).
 
 use super::*;
 use crate::http1::{Body, Method};

@@ -19,7 +19,7 @@ fn two_goaways_and_a_ping_between_them() {
     let ping = sent[1].payload.clone();
     assert_eq!(end.frame(Kind::Ping, flag::ACK, 0, &ping), Ok(Vec::new()));
     assert_eq!(go_away(&end.sent()), (3, ErrorCode::NO_ERROR));
-    // Streams above the last one in GOAWAY are ignored without a response.
+    // Streams above the last stream in GOAWAY are ignored without a response.
     let flags = flag::END_HEADERS;
     assert_eq!(
         end.frame(Kind::Headers, flags, 5, &block(&USUAL)),

@@ -277,7 +277,7 @@ fn a_shared_frame_is_read_by_all_with_such_a_window() {
     }
 }
 
-/// Messages that repeat parts of themselves and of each other, and random ones.
+/// Generates messages that repeat parts of themselves and of each other, and random messages.
 fn messages() -> impl Strategy<Value = Vec<Vec<u8>>> {
     let message = prop_oneof![
         "(\\{\"user\":\"(ada|bob|eve)\",\"text\":\"[a-f]{0,20}\"\\}){0,40}"
