@@ -45,7 +45,7 @@ fn check(way: &str, clients: usize, request: &[u8]) {
     let mut all: Vec<Connection> = Vec::new();
     for nth in 0..clients {
         let mut client = server.connect();
-        // The server may already have closed this connection as the largest one.
+        // The server may already have closed this connection, because it uses the most memory.
         let _ = client.try_send(request);
         all.push(client);
         if nth % 4 == 3 {

@@ -140,7 +140,8 @@ fn one_worker_told_to_end_drains_and_is_replaced() {
     assert_eq!(server.worker_pids()[&1], pids[&1]);
 }
 
-/// If the worker closed such a connection, the client's next request could be lost.
+/// A worker that ends alone hands its idle connections over. If it closed such a connection, the client's next request could be
+/// lost.
 #[test]
 fn idle_clients_of_a_worker_that_ends_alone_are_served_by_the_others() {
     for workers in [2, 1] {

@@ -59,7 +59,7 @@ impl From<SettingsError> for StartError {
 /// Runs the hub until it is stopped, and returns the exit code of the process.
 ///
 /// # Errors
-/// The hub cannot start; the message has the cause and a fix.
+/// The hub cannot start. The message contains the cause and a fix.
 pub fn run(mut settings: Settings) -> Result<i32, StartError> {
     settings.check()?;
     let prepared = Prepared::new(&settings.apps)

@@ -10,13 +10,13 @@ use crate::process::ROOT;
 /// Permissions of a folder in which users other than its owner create names.
 const OTHERS_WRITE: u32 = 0o022;
 
-/// Opens a file with `options` and the custom `flags`, and follows a link only in a folder where root alone creates
-/// names.
+/// Opens a file with `options` and the custom `flags`. Follows a link only in a folder where root alone can create files.
 ///
-/// Elsewhere another user could link to a file of root's, which the server would then write to or give away.
+/// In any other folder, another user could create a link to a file that belongs to root. The server would then write to that file
+/// or change its owner.
 ///
 /// # Errors
-/// The file system's error, or an error that names the link if the path is one.
+/// The file system's error. If the path is a link, the error names the link.
 pub(crate) fn open_as_root(options: &mut OpenOptions, flags: i32, path: &Path) -> io::Result<File> {
     let folder = match path.parent() {
         Some(folder) if folder != Path::new("") => folder,

@@ -94,11 +94,11 @@ impl LogFile {
         Self::duplicate(io::stdout().as_fd().try_clone_to_owned()?)
     }
 
-    /// Opens the target of `fd` again. `O_NONBLOCK` belongs to the open file description, which other processes share, so
-    /// it may only be set on a separate one.
+    /// Opens the target of `fd` again. `O_NONBLOCK` belongs to the open file description, which other processes share. So it may
+    /// only be set on a separate description.
     ///
-    /// Sockets cannot be reopened and need not be: each `send` has its own flag. Files of another user cannot be reopened
-    /// either; they are polled before each write.
+    /// Sockets cannot be reopened. This is not necessary either, because each `send` has a flag for it. Files of another user
+    /// cannot be reopened either, so they are polled before each write.
     fn duplicate(fd: OwnedFd) -> io::Result<Self> {
         let shared = Self::from_file(File::from(fd))?;
         if shared.kind != Kind::Stream {

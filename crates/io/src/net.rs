@@ -106,12 +106,10 @@ pub fn keep_alive(fd: Fd) {
         .and_then(|()| sockopt::set_socket_keepalive(fd, true));
 }
 
-/// Makes the kernel break a connection of `listener` if its peer accepts no sent data for `timeout_ms`, because of a
-/// closed window or missing acknowledgements. This covers connections whose bytes are all in the kernel, and closed
-/// ones.
+/// Makes the kernel break a connection of `listener` if its peer accepts no sent data for `timeout_ms`, because of a closed window
+/// or missing acknowledgements. This also applies to connections whose bytes are all in the kernel, and to closed connections.
 ///
-/// Accepted connections inherit the option, so none of them pays a system call. Has no effect on other sockets than
-/// TCP.
+/// Accepted connections inherit the option, so that it costs no system call per connection. Only TCP sockets support it.
 pub fn limit_undelivered(listener: impl AsFd, timeout_ms: u64) {
     let timeout_ms = u32::try_from(timeout_ms).unwrap_or(u32::MAX);
     // Only TCP sockets support this. For others, only the owner's own time-outs apply.

@@ -21,14 +21,14 @@ fn orphan_signal() -> i32 {
     libc::SIGRTMAX() - 3
 }
 
-/// Makes the kernel kill this process a second after its parent, `parent`, exits. A handler that blocks would not
-/// notice that the process is unsupervised, and would keep ports in use.
+/// Makes the kernel kill this process one second after its parent process `parent` has exited. Without this, a process whose
+/// handler blocks would not notice the exit, and would keep its ports in use.
 ///
-/// A process that notices it calls [`ends_by_itself`] and then has unlimited time. Forked and executed processes
-/// inherit neither. A change of user cancels it, so call this afterwards.
+/// A process that notices the exit calls [`ends_by_itself`], and then has unlimited time. Forked and executed processes inherit
+/// neither the timer nor the signal. A change of user cancels the signal, so call this function after such a change.
 ///
 /// # Errors
-/// No memory for a timer.
+/// There is no memory for a timer.
 pub fn end_with_parent(parent: Pid) -> io::Result<()> {
     ENDS_BY_ITSELF.store(false, Ordering::SeqCst);
     // SAFETY: all-zero is a valid `sigevent`; the relevant fields are set below.

@@ -218,8 +218,8 @@ pub fn user() -> u32 {
 /// Permanently drops root privileges in favour of another user and its groups. The process must have only one thread.
 ///
 /// # Errors
-/// This process is not root's, or lacks the capabilities (in a container). It must then exit, because some privileges
-/// may be dropped.
+/// This process does not run as root, or lacks the capabilities (in a container). The process must then exit, because some
+/// privileges may already be dropped.
 pub fn become_user(user: u32, group: u32, further: &[u32]) -> io::Result<()> {
     let check = |result: libc::c_int| match result {
         0 => Ok(()),

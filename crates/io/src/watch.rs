@@ -1,8 +1,8 @@
 //! Descriptors of the application, each reported once when it is ready.
 //!
-//! The application waits for its own sockets, pipes and processes. They are in a separate epoll instance, which the
-//! loop's driver watches like a waker. Without such descriptors it has no overhead. It works the same over every driver,
-//! and never affects a connection.
+//! The application waits for its own sockets, pipes and processes. They are in a separate epoll instance, which the loop's driver
+//! watches like a waker. Without such descriptors this instance causes no overhead. It works the same with every driver, and never
+//! affects a connection.
 //!
 //! An interest is reported once and is level-triggered: immediately if the descriptor is already ready. Consequences
 //! for the caller:

@@ -293,7 +293,7 @@ impl Routing {
     /// Returns routes for a link to another server, whose address must not be internal.
     fn table_of_host(&mut self, host: &[u8], is_tls: bool, home: &Source) -> Option<Rc<Table>> {
         let host = std::str::from_utf8(host).ok()?;
-        // A comma is legal in a host, and begins an option of a route.
+        // Accept no other bytes. A comma, for example, is legal in a host, but would begin an option of the route.
         let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._:[]".contains(&byte);
         if !host.bytes().all(is_plain) {
             return None;

@@ -53,7 +53,7 @@ impl Authority {
     /// Returns the configuration for a target. `offers_http2` offers `h2` by ALPN.
     ///
     /// # Errors
-    /// A file cannot be used; the error has its name in the route or the settings.
+    /// A file cannot be used. The error contains the name that the file has in the route or in the settings.
     pub fn config(
         &mut self,
         target: &Target,

@@ -155,7 +155,7 @@ pub struct Sent {
 
 /// Returns true if a failed request may be sent again, to the next target or on a new connection.
 ///
-/// A request that a backend may have acted on is repeated only if it is idempotent.
+/// If a backend may have processed a request, the request is repeated only if it is idempotent.
 pub fn may_retry(failure: Failure, sent: Sent) -> bool {
     match failure {
         Failure::Connect | Failure::Name | Failure::Unprocessed => sent.is_replayable,

@@ -126,7 +126,7 @@ impl Channels {
             ahead: Ahead::default(),
             log_turn: 0,
             outbox,
-            // Leaves of users whose worker has crashed may be pending.
+            // Check immediately, because users whose worker has crashed may be waiting to leave.
             sweep: Deadline::at(now_ms),
             rest: Vec::new(),
         })

@@ -8,11 +8,11 @@
 //! routes never wait here.
 //!
 //! The duration of each call is measured until its route is known, and while the route is not
-//! short. Of a short route, one of [`SAMPLE`] calls is measured: reading the clock costs as much as
-//! routing.
+//! short. For a short route, only one of [`SAMPLE`] calls is measured, because reading the clock
+//! costs as much as routing.
 //!
-//! Price: requests of different connections may be answered out of order. Those of one connection
-//! are not, and those of one route start in order.
+//! Disadvantage: requests of different connections may be answered out of order. Requests of one
+//! connection are answered in order, and requests of one route start in order.
 
 use std::collections::VecDeque;
 

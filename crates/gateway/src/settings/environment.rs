@@ -103,7 +103,7 @@ impl Settings {
     /// Reads the environment variables of Reverb and the Mercure hub.
     ///
     /// # Errors
-    /// A variable is invalid; the message names it.
+    /// A variable is invalid. The message contains its name.
     pub fn read_environment(
         &mut self,
         variables: impl IntoIterator<Item = (String, String)>,

@@ -1,11 +1,11 @@
 //! Yields the core to other processes before a worker sleeps.
 //!
-//! The first byte of a client on the same core wakes a sleeping worker, which preempts the client, and the next request
-//! wakes it again. That is two context switches per request, where two per batch suffice. Measured with ab, a
-//! connection per request: 25 to 16 µs of server CPU.
+//! The first byte of a client on the same core wakes a sleeping worker, which preempts the client. The next request wakes the
+//! worker again. This causes two context switches per request, although two per batch suffice. Measured with ab, a connection per
+//! request: 25 to 16 µs of server CPU.
 //!
-//! If no process waits for the core, a yield is one short call. A busy process that waits for it would run for a
-//! complete time slice each time. After a long yield the worker therefore does not yield for a while.
+//! If no process waits for the core, a yield is one short call. A busy process that waits for the core would run for a complete
+//! time slice after each yield. After a long yield the worker therefore does not yield for a while.
 
 /// A yield longer than this is more than a client needs to send its next requests.
 const YIELD_MS_MAX: u64 = 2;

@@ -1,7 +1,7 @@
 //! Client side of an open WebSocket connection: bytes in, messages and bytes out.
 //!
-//! For tests, scripts and tools with few connections: each client owns its compression streams, unlike the connections
-//! of a server. Callers pass the masking keys, because this crate has no source of randomness.
+//! This client is for tests, scripts and tools with few connections, because each client owns its compression streams. Connections
+//! of a server share these. Callers pass the masking keys, because this crate has no source of randomness.
 
 use super::close::{self, Closing};
 use super::deflate::{Compressor, Context, Decompressor};

@@ -139,7 +139,8 @@ impl Polling<'_> {
         let Some(was_open) = session.leave(now_ms, handle) else {
             return;
         };
-        // Notify the origin immediately. For a while, the client receives the reason if it polls again.
+        // Notify the origin immediately. The session remains for a while, so that a client that polls again receives the reason why
+        // the session ended.
         let wire = session.wire.take();
         self.wires().close(wire);
         if was_open {
