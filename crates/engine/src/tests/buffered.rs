@@ -15,7 +15,7 @@ use crate::id::RequestId;
 /// Size of each unread response in bytes.
 const BIG: usize = 300_000;
 
-/// Connects a client from its own address that requests a response and reads nothing.
+/// Connects a client with a separate address. The client requests a response and reads nothing.
 fn deaf(rig: &mut Rig, nth: u8, bytes: usize) -> FakePeer {
     let address = Peer::V4(Ipv4Addr::new(10, 0, 0, nth), 1000);
     let peer = rig.fake.connect_from(rig.listener, address);

@@ -331,7 +331,7 @@ impl MercureSettings {
         Ok(())
     }
 
-    /// Fetches all keys that are fetched, before workers start. Returns lines for the log.
+    /// Fetches all keys that the settings name by URL. Called before workers start. Returns lines for the log.
     ///
     /// # Errors
     /// The system's trusted certificates cannot be read.

@@ -19,7 +19,7 @@ use super::journal::OccupancyState;
 use super::kept::Kept;
 use crate::names;
 
-/// Maximum number of events in one post, and maximum number of bytes of client events in it.
+/// Maximum number of events in one post, and maximum size in bytes of the client events in one post.
 const BATCH_EVENTS_MAX: usize = 50;
 const BATCH_BYTES_MAX: usize = 256 * 1024;
 /// Time for which an event waits for further events.

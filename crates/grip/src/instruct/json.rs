@@ -32,7 +32,7 @@ pub fn from_json(status: u16, headers: &[(&[u8], &[u8])], body: &[u8]) -> Read<I
     if let Some(part) = object(&value, "", "response")? {
         answer(&mut instruct, part)?;
     }
-    // Without a body in the instruction, the client's is empty: the origin's body was the instruction.
+    // If the instruction has no body, the client receives an empty body, because the origin's body was the instruction itself.
     instruct.answer.body.get_or_insert_default();
     Ok(instruct)
 }

@@ -98,7 +98,7 @@ struct Runner<P: Protocol> {
     begun: u64,
     in_flight: u64,
     start_us: u64,
-    /// Latest time at which the server had responded or had an open connection with a response.
+    /// Last time at which the server responded, or at which a connection with a response was open.
     served_us: u64,
     /// Number of responses at the last check.
     served: u64,

@@ -83,7 +83,7 @@ impl Channels {
     /// acknowledgement. Returns false if there is no cluster.
     ///
     /// # Errors
-    /// It is too large, the log is unreachable, or the outbox is full.
+    /// The message is too large, the log is unreachable, or the outbox is full.
     pub fn send_to_servers(&mut self, data: &[u8]) -> Result<bool, PublishFailure> {
         if self.outbox.is_none() {
             return Ok(false);
