@@ -6,6 +6,7 @@ use fermata_io::{Deadline, Driver};
 
 use crate::admin::stats::Counter;
 use crate::http::exchange::Stage;
+use crate::http::respond::refuse::refuse_restarting;
 use crate::master::link::Link;
 use crate::net::Net;
 use crate::net::connection::{Origin, Phase, Writing};
@@ -237,7 +238,7 @@ impl<D: Driver> Worker<D> {
             Stage::Head if connection.inbox.is_empty() => self.net.close(&mut self.http, index),
             Stage::Head | Stage::Body(_) if is_retired => {
                 connection.inbox = Buffer::default();
-                self.http.refuse_restarting(&mut self.net, index.exchange());
+                refuse_restarting(&mut self.http, &mut self.net, index.exchange());
             }
             // The application that would produce the rest of the stream has exited.
             Stage::Handling(_) if is_retired && exchange.body.is_some() => {

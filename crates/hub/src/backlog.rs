@@ -301,24 +301,25 @@ impl Ring {
         if let Some((place, until_ms)) = backlog.ahead {
             let is_doubted = std::mem::take(&mut backlog.is_doubted);
             let until_ms = until_ms.unwrap_or(unix_ms + AHEAD_MS_MAX);
-            let place = match (place, self.log_epoch()) {
+            let found = match (place, self.log_epoch()) {
                 (START_OF_LOG, Some(epoch)) => LogPlace { epoch, seq: 0 },
                 _ => place,
             };
-            match self.find_place(place) {
+            let has_no_log = place == START_OF_LOG || self.has_no_log();
+            match self.find_place(found) {
                 IdRef::Seq(after) if after <= up_to => {
                     backlog.go_on_after(after);
-                    backlog.place = Some(place);
+                    backlog.place = Some(found);
                 }
                 // No log is known yet, or the caller knows that the log is unavailable. The id may belong to the next log.
-                IdRef::Foreign if is_doubted || self.has_no_log() && unix_ms < until_ms => {
+                IdRef::Foreign if is_doubted || has_no_log && unix_ms < until_ms => {
                     backlog.ahead = Some((place, Some(until_ms)));
                     return;
                 }
                 // The ring overwrote the position during the wait.
                 IdRef::Past(_) => {
                     backlog.go_on_after(0);
-                    backlog.place = Some(place);
+                    backlog.place = Some(found);
                 }
                 IdRef::Seq(_) | IdRef::Ahead(_) if unix_ms < until_ms => {
                     backlog.ahead = Some((place, Some(until_ms)));
@@ -458,7 +459,7 @@ impl Ring {
         let (mut is_whole, mut is_all, mut is_cut) = (true, true, false);
         let mut count_min = usize::MAX;
         // The server never had records before the floor of its log.
-        let is_before_floor = backlog.after == 0
+        let is_before_floor = (backlog.after == 0 || self.has_begun_after(backlog.after))
             && backlog
                 .place
                 .is_some_and(|place| place.seq < self.log_floor());

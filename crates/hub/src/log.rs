@@ -28,6 +28,9 @@ const EVERY: usize = 64;
 /// Channel of internal gap records. Applications cannot publish to it, because it starts with a control character.
 const GAP_CHANNEL: &[u8] = b"\0gap";
 
+/// Maximum number of attempts to index a ring whose records are overwritten meanwhile.
+const INDEX_ATTEMPTS_MAX: usize = 4;
+
 /// Value of `LOG_LIVE` while no record of the log is live.
 const NOT_LIVE: Seq = Seq::MAX;
 
@@ -285,17 +288,21 @@ impl Ring {
     /// record. It may be newer than the client's last record, because the ring does not have each message of the log. `None`
     /// without a log.
     pub(crate) fn place_at(&mut self, seq: Seq) -> Option<LogPlace> {
-        // Load the value before the index is updated: the ring then contains every record up to it.
-        let seen = self.words.load_acquire(LOG_SEEN);
-        let epoch = self.bring_up_to_date()?;
+        let was_past = self.past_until().is_some();
+        // Before the next look at the past: live records are then not part of it.
+        let read = self.log_read();
+        let (epoch, seen) = self.bring_up_to_date()?;
         // A client that connects while the past is read does not receive it.
         if let Some(until) = self.past_until() {
-            let read = self.log_read();
             let seq = match until {
                 PAST_UNKNOWN => read,
                 until => until.max(read),
             };
             return Some(LogPlace { epoch, seq });
+        }
+        if was_past {
+            // It has ended meanwhile, and its end was perhaps read after `seen`.
+            return self.place_at(seq);
         }
         let index = &self.log_index;
         let mark = index.marks.partition_point(|&(at, _)| at <= seq);
@@ -317,11 +324,10 @@ impl Ring {
 
     /// Returns the position at which a client continues that has everything up to a log position.
     pub(crate) fn find_place(&mut self, place: LogPlace) -> IdRef {
-        // Load the value before the index is updated: the ring then contains every record up to it.
-        let seen = self.words.load_acquire(LOG_SEEN);
-        if self.bring_up_to_date() != Some(place.epoch) {
-            return IdRef::Foreign;
-        }
+        let seen = match self.bring_up_to_date() {
+            Some((epoch, seen)) if epoch == place.epoch => seen,
+            _ => return IdRef::Foreign,
+        };
         if place.seq < self.words.load(LOG_FLOOR) {
             return IdRef::Past(place.seq);
         }
@@ -349,7 +355,7 @@ impl Ring {
 
     /// Returns the ring position from which the ring has every record of the log, with the log position before it.
     pub fn oldest_of_log(&mut self) -> Option<(Seq, LogPlace)> {
-        let epoch = self.bring_up_to_date()?;
+        let (epoch, _) = self.bring_up_to_date()?;
         let index = &self.log_index;
         let (at, seq) = match index.marks.front() {
             Some(&(at, before)) => (at, before),
@@ -363,11 +369,25 @@ impl Ring {
         self.words.load(LOG_FLOOR)
     }
 
-    /// Updates the index to cover all records in the ring. Returns the log's epoch; `None` without a log.
-    fn bring_up_to_date(&mut self) -> Option<u64> {
-        let epoch = self.log_epoch()?;
-        // Before the head: a record that is appended meanwhile is not in the index.
-        let seen = self.words.load_acquire(LOG_SEEN);
+    /// Updates the index to cover all records in the ring. Returns the log's epoch, and a log position up to which the index
+    /// has all records. `None` without a log.
+    fn bring_up_to_date(&mut self) -> Option<(u64, u64)> {
+        let mut epoch = self.log_epoch()?;
+        for _ in 0..INDEX_ATTEMPTS_MAX {
+            // After the epoch, whose position it is, and before the head: the index then has all records up to it.
+            let seen = self.words.load_acquire(LOG_SEEN);
+            if self.update_index((epoch, seen)) {
+                return Some((epoch, seen));
+            }
+            epoch = self.log_epoch()?;
+        }
+        // Publishers overwrite records faster than they are indexed.
+        Some((epoch, self.log_index.reached))
+    }
+
+    /// Indexes the records of the log with this epoch. `seen`: position up to which the log was read. Returns false if a record
+    /// was overwritten meanwhile.
+    fn update_index(&mut self, (epoch, seen): (u64, u64)) -> bool {
         let mut index = std::mem::take(&mut self.log_index);
         let (head, tail) = (self.words.load_acquire(HEAD), self.words.load(TAIL));
         while index.marks.front().is_some_and(|&(at, _)| at < tail) {
@@ -408,8 +428,9 @@ impl Ring {
                 index.reached = place.seq;
             }
         }
+        let is_whole = index.at >= head;
         self.log_index = index;
-        Some(epoch)
+        is_whole
     }
 
     /// Passes position and log position of the log's records in a range to `each`, until it returns false.

@@ -3,7 +3,7 @@
 //! The edge subscribes to the channels and receives events from then on. By the event ids, the edge
 //! detects events that were published between the response and its subscription, and requests them.
 
-use fermata_hub::{Backlog, IdRef, Missed, Previous, Seq};
+use fermata_hub::{Backlog, IdRef, Missed, Previous, Ring, Seq};
 
 use super::Channels;
 use crate::admin::stats::{Counter, Counts};
@@ -56,7 +56,9 @@ impl Channels {
             [] => {
                 let since = match hold.since {
                     Since::Now => None,
-                    Since::Earliest => Some(Some(self.place_of_start())),
+                    Since::Earliest => {
+                        Some(Some(place_of_start(&self.ring, self.outbox.is_some())))
+                    }
                     Since::After(id) => Some(self.place(id)),
                 };
                 vec![begin(since, newest, counts, &mut body); hold.channels.len()]
@@ -93,8 +95,11 @@ impl Channels {
             counts,
             &mut body,
         );
-        // A client that misses nothing keeps its position.
-        if lasts.is_empty() || !body.is_empty() {
+        // A client that misses nothing keeps its position. While the log's past is being read, the
+        // body lacks events before the present position.
+        let has_past = !lasts.is_empty() || hold.since != Since::Now;
+        let is_behind = has_past && self.ring.is_past(newest);
+        if !is_behind && (lasts.is_empty() || !body.is_empty()) {
             self.write_position(StreamFormat::EventStream, newest, &mut body);
         }
         let newest = hold.channels.iter().map(|channel| {
@@ -118,16 +123,6 @@ impl Channels {
             IdRef::Seq(seq) => Some(Place::At(seq)),
             IdRef::Past(_) => Some(Place::Before),
             IdRef::Ahead(_) | IdRef::Foreign | IdRef::Invalid => None,
-        }
-    }
-
-    /// Returns the position before all stored events. Those that only the log has are not sent
-    /// through an edge.
-    fn place_of_start(&mut self) -> Place {
-        match self.ring.oldest_of_log() {
-            Some((_, before)) if before.seq > 0 => Place::Before,
-            None if self.outbox.is_some() => Place::Before,
-            _ => Place::At(0),
         }
     }
 
@@ -175,6 +170,16 @@ impl Channels {
             });
         counts.add(Counter::Replayed, records);
         counts.add(Counter::GapsExpired, gaps);
+    }
+}
+
+/// Returns the position before all stored events. Those that only the log has are not sent through
+/// an edge.
+fn place_of_start(ring: &Ring, has_log: bool) -> Place {
+    if has_log && (ring.has_no_log() || ring.id_of_beginning().1 > 0) {
+        Place::Before
+    } else {
+        Place::At(0)
     }
 }
 

@@ -223,29 +223,17 @@ impl Channels {
         channels: &[&[u8]],
         since: Since<'_>,
     ) -> Option<Option<Backlog>> {
-        match since {
-            Since::Now => None,
-            Since::Earliest => Some(Some(self.all_stored(channels))),
-            Since::After(id) => Some(self.missed_since_id(channels, id)),
-        }
-    }
-
-    /// Returns all stored events of the channels. In a cluster, these include the events that only
-    /// the log has.
-    fn all_stored(&self, channels: &[&[u8]]) -> Backlog {
-        match self.outbox {
-            Some(_) => Backlog::from_start_of_log(channels),
-            None => Backlog::new(channels, 0),
-        }
-    }
-
-    /// Returns the events that a client has missed since its last event id; `None` if the id is
-    /// unknown.
-    pub(crate) fn missed_since_id(&mut self, channels: &[&[u8]], id: &[u8]) -> Option<Backlog> {
-        match (self.ring.parse_id(id), self.ring.place_of_id(id)) {
-            (IdRef::Foreign, _) => self.awaited(channels, id),
-            (at, place) => Backlog::since(channels, at, place),
-        }
+        let missed = match since {
+            Since::Now => return None,
+            // In a cluster, these include the events that only the log has.
+            Since::Earliest if self.outbox.is_some() => Some(Backlog::from_start_of_log(channels)),
+            Since::Earliest => Some(Backlog::new(channels, 0)),
+            Since::After(id) => match (self.ring.parse_id(id), self.ring.place_of_id(id)) {
+                (IdRef::Foreign, _) => self.awaited(channels, id),
+                (at, place) => Backlog::since(channels, at, place),
+            },
+        };
+        Some(missed)
     }
 
     /// Handles an id of another log. While the log is unreachable or its past is being read, the id

@@ -146,7 +146,7 @@ impl Channels {
                 // The response head has to state now if the id is known. If the id later proves
                 // unknown, the client is closed and receives a gap event when it reconnects.
                 IdRef::Ahead(_) | IdRef::Foreign | IdRef::Invalid => {
-                    match self.missed_since_id(channels, id) {
+                    match self.missed_since(channels, hold.since).flatten() {
                         Some(backlog) => (backlog, Past::Whole),
                         None => (Backlog::from_now(channels, newest), Past::Unknown),
                     }

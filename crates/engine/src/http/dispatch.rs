@@ -12,6 +12,7 @@ use crate::admin::trace::Client;
 use crate::http::Http;
 use crate::http::files::Directory;
 use crate::http::request::{Place, UNROUTED_FILE};
+use crate::http::respond::refuse::refuse_restarting;
 use crate::http::router::{Found, Params};
 use crate::missed::missed;
 use crate::net::Net;
@@ -155,7 +156,7 @@ impl Http {
         let is_retired = matches!(net.running, Running::Retired { .. });
         if is_retired {
             net.counts.add(Counter::Requests, 1);
-            self.refuse_restarting(net, index);
+            refuse_restarting(self, net, index);
         }
         is_retired
     }

@@ -6,10 +6,12 @@ use crate::embed::event::Event;
 use crate::embed::waiting::Waiting;
 use crate::http::Http;
 use crate::http::request::{Place, Request};
+use crate::http::respond::refuse::refuse_restarting;
 use crate::http::starts::Queued;
 use crate::missed::Known;
 use crate::net::Net;
 use crate::net::index::ConnectionIndex;
+use crate::net::running::Running;
 use crate::net::timers::ALL_WAIT;
 
 impl Http {
@@ -24,6 +26,15 @@ impl Http {
             if self.take_queued(net, queued) {
                 let index = self.request.index().connection();
                 if net.gives_requests && net.give_request(self, index) {
+                    self.starts.cancel();
+                    continue;
+                }
+                let is_retired = matches!(net.running, Running::Retired { .. });
+                if is_retired && self.is_of_stream(net) {
+                    self.lent = None;
+                    self.drop_upload();
+                    let index = self.request.index();
+                    refuse_restarting(self, net, index);
                     self.starts.cancel();
                     continue;
                 }

@@ -1128,13 +1128,24 @@ fn client_may_repeat_a_request_that_a_retired_worker_has_not_started() {
     let started = client.get("/late?waits");
     let unread = client.open("POST", "/echo", false);
     client.run(&mut rig);
-    rig.worker.retire();
+    // This one waits for its turn.
+    rig.worker.set_full(true);
+    let postponed = client.get("/hello");
     client.run(&mut rig);
-    assert_eq!(
-        client.answer(unread).reset,
-        Some(ErrorCode::REFUSED_STREAM),
-        "no handler has the request"
-    );
+    let requests = rig.requests;
+    rig.worker.retire();
+    rig.worker.set_full(false);
+    client.run(&mut rig);
+    for refused in [unread, postponed] {
+        assert_eq!(
+            client.answer(refused).reset,
+            Some(ErrorCode::REFUSED_STREAM),
+            "no handler has the request"
+        );
+    }
+    assert_eq!(rig.requests, requests);
+    let counts = &rig.worker.net.counts;
+    assert_eq!(counts.get(Counter::Refused503), 2);
     assert!(!client.answers.contains_key(&started.number()));
 }
 

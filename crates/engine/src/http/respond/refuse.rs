@@ -50,24 +50,6 @@ impl Http {
         self.refuse(net, index, status, message);
     }
 
-    /// Refuses a request that no handler has started, because the application of this worker has
-    /// exited. An HTTP/2 stream is reset with REFUSED_STREAM, so that its client sends the request
-    /// again (RFC 9113, section 8.7). Over HTTP/1 the response is 503.
-    pub(crate) fn refuse_restarting<D: Driver>(&mut self, net: &mut Net<D>, index: ExchangeIndex) {
-        let line = net.connections.at(index.connection()).map(|it| it.line);
-        match line.and_then(|it| it.stream()) {
-            Some(place) => {
-                net.counts.refusal(503);
-                net.http2.reset(place, ErrorCode::REFUSED_STREAM);
-                net.close(self, index.connection());
-            }
-            None => {
-                let text = "The server is restarting this worker; try again.\n";
-                self.refuse(net, index, 503, text);
-            }
-        }
-    }
-
     /// Refuses a request, and closes the connection.
     pub(crate) fn refuse<D: Driver>(
         &mut self,
@@ -101,6 +83,35 @@ impl Http {
         }
         self.answer_plain(net, index, status, None, text.as_bytes());
     }
+}
+
+/// Refuses a request that no handler has started, because the application of this worker has exited.
+/// An HTTP/2 stream is reset with REFUSED_STREAM, so that its client sends the request again
+/// (RFC 9113, section 8.7). Over HTTP/1 the response is 503.
+pub(crate) fn refuse_restarting<D: Driver>(
+    http: &mut Http,
+    net: &mut Net<D>,
+    index: ExchangeIndex,
+) {
+    const STATUS: u16 = 503;
+    let Some(connection) = net.connections.at(index.connection()) else {
+        return missed(());
+    };
+    let Some(place) = connection.line.stream() else {
+        let text = "The server is restarting this worker; try again.\n";
+        return http.refuse(net, index, STATUS, text);
+    };
+    let line = format!(
+        "{}: stream refused: the server is restarting this worker",
+        connection.peer
+    );
+    http.trace.on_head(index, connection, STATUS);
+    net.log
+        .write_limited(LogLevel::Info, net.driver.unix_ms(), &line);
+    net.counts.refusal(STATUS);
+    net.counts.response(STATUS);
+    net.http2.reset(place, ErrorCode::REFUSED_STREAM);
+    net.close(http, index.connection());
 }
 
 /// Returns true if a possibly incomplete request is a HEAD request, whose response has no content.
