@@ -338,7 +338,7 @@ class Packer:
             fail(f"{program} asks for glibc {'.'.join(map(str, glibc))}, newer than that of Debian 12")
 
     def check_unwinding(self, program: Path) -> None:
-        """Checks that the file has unwind tables. Without them a panic cannot be caught, so it ends the worker with all its connections."""
+        """Checks that the file has unwind tables. Without them a panic ends the worker with all its connections."""
         if "GNU_EH_FRAME" not in run("readelf", "--program-headers", "--wide", str(program)):
             fail(f"{program} has no table to unwind the stack with; link it with --eh-frame-hdr")
 

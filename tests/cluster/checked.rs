@@ -5,7 +5,7 @@
 //! and its restoration, or before a deletion. Everything else must hold without exception:
 //!
 //! - *acknowledged, lost*: events acknowledged at other times are in the log at the end;
-//! - *doubled*: an event has one position in an epoch of the log, and a connected client receives it once;
+//! - *doubled*: an event has one position in an epoch of the log, and a connected client receives it once between two gaps;
 //! - *order*: positions ascend for each client, and with the numbers of each publisher's acknowledged events;
 //! - *phantom*: every event read was published;
 //! - *silent miss*: no event lies between two positions that a client received in succession without a gap;
@@ -599,6 +599,8 @@ impl History {
                         blame(*when, format!("needless gap behind {last:?}"));
                     }
                     is_warned = true;
+                    // Events whose acknowledgement was lost with the log are stored again.
+                    had.clear();
                 }
                 Step::Read(place, event) => {
                     if let Some(last) = last.filter(|_| !is_warned) {

@@ -65,6 +65,8 @@ pub struct Backlog {
     has_begun: bool,
     /// The client received a gap that covers the log's past, so it receives no records of the past.
     skips_past: bool,
+    /// Newest record of the ring when the client connected, for a client without an id.
+    connected: Option<Seq>,
     /// Log position read when the client connected, if the end of the log's past was unknown then.
     early: Option<u64>,
     /// The caller has reported that the log is unavailable; applies to the next call.
@@ -96,6 +98,7 @@ impl Backlog {
             past_until_ms: None,
             has_begun: false,
             skips_past: false,
+            connected: None,
             early: None,
             is_doubted: false,
         }
@@ -106,6 +109,7 @@ impl Backlog {
     pub fn from_now(channels: &[&[u8]], newest: Seq) -> Backlog {
         Backlog {
             skips_past: true,
+            connected: Some(newest),
             ..Backlog::new(channels, newest)
         }
     }
@@ -177,9 +181,10 @@ impl Backlog {
     /// Returns true if a different log began after the client connected. If the same log began again, the client continues at its
     /// position in that log.
     fn has_lost_log(&self, ring: &Ring) -> bool {
-        let has_begun = |bounds: Bounds| ring.has_begun_after(bounds.newest);
+        let connected = self.bounds.map(|bounds| bounds.newest).or(self.connected);
         let is_other = |place: LogPlace| ring.log_epoch() != Some(place.epoch);
-        self.bounds.is_some_and(has_begun) && self.place.is_none_or(is_other)
+        connected.is_some_and(|newest| ring.has_begun_after(newest))
+            && self.place.is_none_or(is_other)
     }
 
     /// Skips the log's past as far as it was read. Returns true if the past has ended and contains messages that were published
@@ -338,9 +343,11 @@ impl Ring {
             if self.has_begun_after(up_to) {
                 return;
             }
+            let newest = self.newest();
             if let Some(bounds) = &mut backlog.bounds {
-                bounds.newest = self.newest();
+                bounds.newest = newest;
             }
+            backlog.connected = backlog.connected.map(|_| newest);
             backlog.place = None;
             backlog.found.clear();
             backlog.skip_past(self, up_to);

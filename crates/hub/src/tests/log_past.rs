@@ -273,3 +273,21 @@ fn start_of_a_log_waits_for_it_and_has_all_its_records() {
     let mut cut = Backlog::from_start_of_log(&[b"c"]);
     assert_eq!(machine.missed(&mut cut), [Err(false), Ok(8)]);
 }
+
+/// Regression: such a client received nothing about the change, and missed the end of the old log.
+#[test]
+fn client_that_waits_for_the_present_learns_that_the_log_was_lost() {
+    let mut machine = Machine::new();
+    machine.ring.begin_log(&worker(0), place(EPOCH, 0)).unwrap();
+    machine.read(EPOCH, 1..=2);
+    let mut waiting = Backlog::from_now(&[b"c"], machine.ring.newest());
+    machine
+        .ring
+        .begin_log(&worker(0), begin(EPOCH + 1, 0, 3, true))
+        .unwrap();
+    machine.read(EPOCH + 1, 1..=3);
+    assert_eq!(machine.missed(&mut waiting), [Err(true)]);
+    machine.ring.end_past(&worker(0)).unwrap();
+    machine.read(EPOCH + 1, 4..=4);
+    assert_eq!(machine.missed(&mut waiting), [Ok(4)]);
+}
