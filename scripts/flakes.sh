@@ -51,7 +51,7 @@ for ((time = 1; time <= times; time++)); do
         [ "$name" = "$suite" ] || filter=${suite#*:}
         log=$out/$name-$time.log
         runs=$((runs + 1))
-        # shellcheck disable=SC2086 # no filter is no argument
+        # shellcheck disable=SC2086 # an empty $filter must expand to no argument
         if cargo test --locked --quiet --test "$name" -- $filter >"$log" 2>&1; then
             rm "$log"
             continue

@@ -28,7 +28,7 @@ typedef struct php_state {
 } php_state;
 
 typedef struct slot_of_state {
-	void *saved; /* while the handler waits: a bit for each state in use, then these states; NULL = none */
+	void *saved; /* allocated while the handler waits: a bit mask of the states in use, then the data of each; NULL = no state */
 } slot_of_state;
 
 static fermata_part part;

@@ -194,7 +194,7 @@ static size_t write_stray(const char *bytes, size_t len)
 		warn(PRINTED, PRINTED_ADVICE);
 		write_at_once(bytes, len);
 	}
-	/* PHP has sent no headers. */
+	/* PHP's output layer sets this flag before it writes. No headers were sent, so reset it; otherwise header() fails. */
 	SG(headers_sent) = 0;
 	if (OG(output_start_filename)) {
 		zend_string_release(OG(output_start_filename));

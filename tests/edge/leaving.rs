@@ -292,7 +292,8 @@ impl Plan {
     /// Sends part of its request and waits until the edge disconnects it.
     fn stall(&self, mut stream: Link) -> Result<(), String> {
         let request = self.request();
-        // A request with a body has a complete head and an incomplete body.
+        // With a body, send the head and the first piece of the body. Without one, omit the last CRLF
+        // of the head.
         let bytes = match self.pieces().into_iter().next() {
             Some(piece) => [request, piece].concat(),
             None => request[..request.len() - 2].to_vec(),

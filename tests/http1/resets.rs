@@ -56,8 +56,8 @@ fn an_upload_may_be_reset_at_every_byte() {
         let mut connection = server.connect();
         connection.send(&wire[..len]);
         connection.reset();
-        // Repeat the test after the server has read the bytes, which is certain when it sends
-        // another client's later response.
+        // Repeat, but reset after the server has read the bytes. The response to another client's
+        // later request proves that it has.
         let mut connection = server.connect();
         connection.send(&wire[..len]);
         assert_eq!(server.connect().get("/pid").status(), 200);

@@ -70,7 +70,8 @@ impl FastCgi {
             return None;
         }
         let pools = sites.into_iter().map(|site| Pool {
-            // Resolve the address once per worker: it may have changed since the check.
+            // Resolve the host name in each worker: its address may have changed since the settings
+            // were checked.
             place: site.place().ok(),
             site,
             talks_len: 0,

@@ -335,7 +335,7 @@ pub extern "C" fn fm_ws_leave(
     })
 }
 
-/// Returns the state of a socket. Returns false if the socket is closed.
+/// Fills `info` with the state of a socket. Returns false if the socket is closed.
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_ws_info(
     worker: Option<&mut FmWorker>,

@@ -128,8 +128,8 @@ fn set_action(signal: i32, action: libc::sighandler_t) -> io::Result<()> {
     // SA_RESTART: PHP's own blocking calls must not fail with EINTR. `epoll_wait` returns despite this flag. SA_NOCLDSTOP: a
     // stopped or continued worker has not exited, so no signal is needed.
     new.sa_flags = libc::SA_RESTART | libc::SA_NOCLDSTOP;
-    // SAFETY: `new` is initialized, a valid call empties its mask, and the handlers use only atomics, `getpid` and
-    // `write`, which are async-signal-safe.
+    // SAFETY: `new` is a valid `sigaction`, and `sigemptyset` initializes its mask. The handlers use only atomics,
+    // `getpid` and `write`, which are async-signal-safe.
     let result = unsafe {
         libc::sigemptyset(&raw mut new.sa_mask);
         libc::sigaction(signal, &raw const new, std::ptr::null_mut())

@@ -1,4 +1,4 @@
-//! Addresses of edges for publishing. An address is a URL as client libraries have it in `GRIP_URL`, or a ZeroMQ endpoint.
+//! Addresses of the edges to which an application publishes: URLs in the format of `GRIP_URL`, or ZeroMQ endpoints.
 
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};

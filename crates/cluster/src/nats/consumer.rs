@@ -95,7 +95,8 @@ pub(super) struct Held {
 pub(super) struct Past {
     /// Last sequence of the past.
     pub until: u64,
-    /// True if messages may be missing before `until`, so that the last message of the past may never arrive.
+    /// True if some positions up to and including `until` may have no message. The past then ends when the server reports that
+    /// no message is pending.
     pub may_have_holes: bool,
     /// True if the server has reported that no message is pending.
     pub is_drained: bool,

@@ -1,4 +1,4 @@
-//! Explains errors of the server to operators.
+//! Turns errors of the Redis server into messages for operators.
 
 use super::pending::Pending;
 use super::servers::REPLICA;

@@ -161,7 +161,7 @@ impl Node {
                 continue;
             }
             count += 1;
-            // The log may have another message at this position, if this message is from a bad copy.
+            // With `HasBadCopy`, this message may come from the bad copy, and the log may have a different one at this position.
             let given = events.get(&seq);
             assert!(
                 given.is_none_or(|given| *given == data) || self.log == Log::HasBadCopy,

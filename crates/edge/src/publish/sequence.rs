@@ -212,7 +212,7 @@ impl Sequence {
         self.backlog_bytes
     }
 
-    /// Queues the output of the intake. The first item belongs to the request.
+    /// Moves the items in `ready` to the backlog. The first one belongs to request `post`; 0 = no request.
     fn queue_ready(&mut self, post: u64) {
         for (at, item) in self.ready.drain(..).enumerate() {
             self.backlog_bytes += item.bytes();

@@ -99,7 +99,7 @@ pub struct Rule {
     pub id: Option<String>,
     /// Issuer of the tokens with which requests of this rule are signed.
     pub sig_iss: Option<String>,
-    /// Key of these tokens, in any supported form of keys.
+    /// Key that signs the tokens of `sig_iss`, in any format of `sig::Key`.
     pub sig_key: Option<String>,
     /// Prefix of every channel that the backend names.
     pub prefix: String,

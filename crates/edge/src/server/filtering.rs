@@ -21,7 +21,7 @@ use crate::server::holds::Holds;
 use crate::server::tasks::{Ask, Task};
 use crate::upstream::response::Head;
 
-/// Meta value with the server's URL.
+/// Name of the meta value that contains the URL of the filter's server.
 const URL: &[u8] = b"url";
 
 impl Holds<'_> {

@@ -115,7 +115,8 @@ impl Channels {
             self.write_position(format, up_to, &mut piece);
             self.go_live(to.net, index, resume.backlog.channels());
         }
-        // Pieces before the wait are sent, and sending queues the client again.
+        // A piece that is not empty is sent, and `send_held` then queues the client again. After an
+        // empty one, the client is queued here.
         let is_waiting = self.is_waiting_at(&resume.backlog) && piece.is_empty();
         if is_waiting && let Some(key) = to.net.connections.key(index.connection()).known() {
             // No output follows that would queue the client again.

@@ -242,7 +242,8 @@ impl<D: Driver> Net<D> {
         }
     }
 
-    /// Hands over a connection. Returns false if the connection was not changed.
+    /// Hands over a connection to the worker in `slot`. Returns false if the connection stays with
+    /// this worker, unchanged.
     pub(crate) fn hand_over(
         &mut self,
         http: &mut Http,

@@ -257,8 +257,8 @@ impl<D: Driver> Net<D> {
             self.gauges.end_active(connection);
         }
         match connection.writing {
-            // The end was sent with the last byte. A reset of a stream that the client still sends
-            // makes some clients drop the received response.
+            // END_STREAM was sent with the last byte. Do not reset the stream while the client still
+            // sends its request body: some clients then drop the response that they have received.
             Writing::Close | Writing::Linger if connection.line.is_stream() => {
                 if connection.has_ended {
                     self.close(http, index);

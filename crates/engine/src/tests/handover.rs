@@ -186,8 +186,8 @@ fn answers_a_request_during_a_handover_once() {
         ask(&mut client, "1");
         let mut got = Vec::new();
         let during = |_: &mut Worker<Kernel>, query: &str| {
-            // Sent after the worker has read its input, and before the response after which the
-            // connection moves.
+            // Request 2 is sent after the worker has read request 1, and before it responds. The
+            // connection moves after that response.
             if query == "1" {
                 ask(&mut next, "2");
             }

@@ -237,7 +237,8 @@ impl<'a> Parser<'a> {
                 if text.starts_with('/') {
                     url::path_of(text, true)
                 } else {
-                    // The text continues a segment.
+                    // The text is the rest of a segment. Behind `/-`, `.` and `..` are not removed as
+                    // dot segments.
                     url::path_of(&format!("/-{text}"), true)
                         .strip_prefix("/-")
                         .unwrap_or_default()

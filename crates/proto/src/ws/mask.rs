@@ -54,7 +54,7 @@ pub fn copy(from: &[u8], to: &mut [MaybeUninit<u8>], key: [u8; 4]) {
     }
 }
 
-/// Returns the key rotated for a position of `before` bytes.
+/// Returns the key rotated for a slice that starts `before` bytes into the payload.
 #[inline]
 fn turned(mut key: [u8; 4], before: u64) -> [u8; 4] {
     key.rotate_left((before % 4) as usize);

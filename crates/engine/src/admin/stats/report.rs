@@ -70,7 +70,7 @@ pub struct Reporter {
     pub(crate) more_metrics: Option<Box<MoreMetrics>>,
     /// Returns the statistics of the application's tables.
     pub(crate) tables: Option<Box<Tables>>,
-    /// Earliest time of the next copy.
+    /// Earliest time at which the counters are copied to shared memory again.
     copy: Deadline,
     /// Counters have changed since the last copy.
     has_news: bool,

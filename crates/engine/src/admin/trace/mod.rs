@@ -471,7 +471,8 @@ impl Tracing {
         }
     }
 
-    /// Notes that the application's response is written; it is complete at `end`.
+    /// Records that the application has completed its response. `end` specifies when the response
+    /// counts as complete.
     #[inline]
     pub fn on_answer<D: Driver>(&mut self, index: ExchangeIndex, end: End, net: &mut Net<D>) {
         if let Some(trace) = &mut self.0

@@ -57,7 +57,8 @@ impl<D: Driver> Net<D> {
         true
     }
 
-    /// Discards input of a stream that is not needed.
+    /// Discards the unread input of an HTTP/2 stream and returns its bytes to the flow-control
+    /// window.
     pub(crate) fn drop_input(&mut self, index: ConnectionIndex) {
         if let Some(connection) = self.connections.at_mut(index).known()
             && connection.line.is_stream()
