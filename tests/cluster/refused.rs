@@ -6,7 +6,7 @@ use fermata_tests::fixture;
 fn what_is_no_address_or_cannot_be_shared_ends_the_start() {
     for (servers, cause) in [
         ("amqp://secret@localhost", "redis://HOST:PORT"),
-        ("redis://secret@localhost/x", "no number of a database"),
+        ("redis://secret@localhost/x", "is not a number"),
         ("nats://localhost:port", "the port of one of the addresses"),
         ("nats://a,tls://b", "nats://host:port"),
     ] {

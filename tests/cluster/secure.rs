@@ -531,7 +531,7 @@ fn users_of_nats_are_let_in_by_their_credentials() {
         let other = log.node("").start();
         other.log().wait_for(
             0,
-            "the server refuses us: 'Authorization Violation'; give cluster_user",
+            "the server refused the connection: 'Authorization Violation'; give cluster_user",
         );
         for (what, shown) in [("log", server.log().text()), ("log", other.log().text())] {
             assert!(

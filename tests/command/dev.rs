@@ -257,7 +257,7 @@ fn a_mistake_is_shown_while_the_old_program_answers() {
         "<?php\nfunction answer(): string {\n    return 'x'\n}\n",
     );
     dev.wait_for_said("answer.php:4");
-    dev.wait_for_said("the program before this one goes on answering");
+    dev.wait_for_said("the previous version keeps serving");
     dev.wait_for_page("one");
     assert_eq!(dev.server(), pid);
     let state = wait_until("pages are told", || {

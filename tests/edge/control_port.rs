@@ -178,7 +178,7 @@ fn a_control_port_for_everybody_is_warned_of() {
     let everywhere = format!("0.0.0.0:{}", free_port());
     let arguments = ["--route", &route];
     let own = Own::start_at(Directory::new(), &everywhere, &arguments);
-    own.wait_for_log("may publish to every client; set control_key");
+    own.wait_for_log("may publish to all clients; set control_key");
     let keyed = ["--route", &route[..], "--control-key", KEY];
     let everywhere = format!("0.0.0.0:{}", free_port());
     for own in [
@@ -186,7 +186,7 @@ fn a_control_port_for_everybody_is_warned_of() {
         Own::start(&arguments),
     ] {
         own.wait_for_log("listening on");
-        assert!(!own.log().contains("may publish to every client"));
+        assert!(!own.log().contains("may publish to all clients"));
         assert!(!own.log().contains(KEY));
     }
 }

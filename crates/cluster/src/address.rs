@@ -113,7 +113,7 @@ pub enum AddressError {
     #[error("the port of one of the addresses is not 1 to 65535")]
     Port,
     /// The database after the port is invalid.
-    #[error("what is behind the port of one of the addresses is no number of a database of Redis")]
+    #[error("the database behind the port of one of the addresses is not a number")]
     Database,
     /// Sentinels without the name of the master.
     #[error(
@@ -122,7 +122,7 @@ pub enum AddressError {
     Master,
     /// The options after the question mark are unknown.
     #[error(
-        "what is behind the ? of redis+sentinel:// is not known; use sentinel_username=… and sentinel_password=… with & between them, percent-encoded"
+        "redis+sentinel:// has an unknown option behind the ?; use sentinel_username=… and sentinel_password=…, separated by & and percent-encoded"
     )]
     Option,
     /// More than the maximum number of addresses.

@@ -174,7 +174,7 @@ fn asks_the_next_sentinel_when_one_fails() {
     let causes = [
         "gone:26379: refused",
         "silent:26379: no answer in time",
-        "none:26379: the Sentinel knows no master main",
+        "none:26379: the Sentinel has no master main",
         "old:6379, named by stale:26379: the server is a replica",
         "nowhere:6379, named by lost:26379: refused",
     ];

@@ -241,7 +241,7 @@ impl Builder {
             });
         if !others.is_empty() {
             self.warnings.push(format!(
-                "environment variable {GRIP_VARIABLE}: {} of its addresses begin with {}; what this server publishes is told to control ports of edges alone, so they are left out",
+                "environment variable {GRIP_VARIABLE}: {} of its addresses begin with {}; this server publishes only to control ports of edges, so these are ignored",
                 others.len(),
                 OTHER_PUBLISHERS.join(", "),
             ));
@@ -261,7 +261,7 @@ impl Builder {
                 continue;
             }
             if let Err(error) = self.set(name, &value, Source::Default) {
-                let message = format!("environment variable {variable} is left out: {error}");
+                let message = format!("environment variable {variable} is ignored: {error}");
                 self.warnings.push(message);
             }
         }

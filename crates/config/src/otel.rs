@@ -78,7 +78,7 @@ impl Otel {
         };
         if let Some(cause) = self.obstacle() {
             let notice = format!(
-                "environment variable {variable} is left out: {cause}; give otlp_endpoint the collector's port for http, which is 4318 \
+                "environment variable {variable} is ignored: {cause}; give otlp_endpoint the collector's port for http, which is 4318 \
                  as a rule, to get this server's spans"
             );
             return (given, Some(notice));
@@ -117,7 +117,7 @@ impl Otel {
         let (variable, protocol) = self.protocol()?;
         (!PROTOCOLS.contains(&protocol)).then(|| {
             let known = PROTOCOLS.join(" and ");
-            format!("{variable} says {protocol}, and this server speaks {known} alone")
+            format!("{variable} is {protocol}, and this server supports only {known}")
         })
     }
 }

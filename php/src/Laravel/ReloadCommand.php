@@ -24,7 +24,7 @@ final class ReloadCommand extends Command
             $this->error('No server of fermata:start runs here that can be reloaded');
             return 1;
         }
-        $this->info("The server $pid finishes its requests and starts anew");
+        $this->info("The server $pid finishes its requests and restarts");
         return 0;
     }
 }

@@ -37,7 +37,7 @@ final class ReloadCommand extends Command
             $output->writeln('<error>No server of fermata:serve runs here that can be reloaded</error>');
             return Command::FAILURE;
         }
-        $output->writeln("The server $pid finishes its requests and starts anew");
+        $output->writeln("The server $pid finishes its requests and restarts");
         return Command::SUCCESS;
     }
 }

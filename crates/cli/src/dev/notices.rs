@@ -38,7 +38,7 @@ pub fn failure(failure: &Failure, has_old: bool, is_coloured: bool) {
     eprintln!(
         "{}; waiting for a change",
         if has_old {
-            "the program before this one goes on answering"
+            "the previous version keeps serving"
         } else {
             "nothing is served"
         }

@@ -48,7 +48,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Error> {
             zmq::publish(endpoint, &item)?;
         }
         Transport::Zmq(_) => {
-            return Err(Error::Misuse("ZeroMQ knows no authentication; leave out --key, --user and --bearer, or publish to http://".into()));
+            return Err(Error::Misuse("ZeroMQ has no authentication; leave out --key, --user and --bearer, or publish to http://".into()));
         }
     }
     println!("Published");

@@ -34,17 +34,17 @@ impl Nats {
         }
         if text.to_ascii_lowercase().contains("auth") {
             let hint = self.login.hint(self.server());
-            return Err(format!("the server refuses us: {text}; {hint}"));
+            return Err(format!("the server refused the connection: {text}; {hint}"));
         }
         self.log.is_epoch_fixed |= matches!(self.link.step(), Some(Step::NewEpoch));
-        Err(format!("the server says {text}"))
+        Err(format!("the server reported {text}"))
     }
 
     pub(super) fn on_info(&mut self, json: &[u8], now_ms: u64) -> Result<(), String> {
         let info: Info = serde_json::from_slice(json).map_err(|error| format!("INFO: {error}"))?;
         let is_tls = self.server().is_tls;
         if info.tls_required && !is_tls {
-            return Err("the server wants TLS; write tls:// in cluster".to_owned());
+            return Err("the server requires TLS; write tls:// in cluster".to_owned());
         }
         if is_tls && !info.tls_required && !info.tls_available {
             return Err(
@@ -61,7 +61,7 @@ impl Nats {
         let server = self.server();
         if self.login.of(server).credentials.is_some() && info.nonce.is_empty() {
             return Err(
-                "the server knows no users by their keys; set them up there, or leave cluster_credentials out"
+                "the server does not authenticate users by keys; configure that there, or leave cluster_credentials out"
                     .to_owned(),
             );
         }

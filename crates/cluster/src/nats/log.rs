@@ -135,7 +135,8 @@ impl Log {
         let (floor, notice) = match self.reached.map(|it| it.place) {
             None => (last.saturating_sub(past_max).max(oldest), None),
             Some(place) if place.epoch != self.epoch => {
-                let notice = "the log was made anew or has lost messages: clients are told that messages may be missing";
+                let notice =
+                    "the log was recreated or has lost messages; clients receive a gap event";
                 let floor = last.saturating_sub(past_max).max(oldest);
                 (floor, Some(notice.to_owned()))
             }

@@ -175,5 +175,4 @@ impl Nats {
 }
 
 /// Cause of an end: the log has assigned a position twice.
-const OTHER_STREAM: &str =
-    "the stream was made anew: it stores messages at places that it had before";
+const OTHER_STREAM: &str = "the stream was recreated: it assigned a position a second time";

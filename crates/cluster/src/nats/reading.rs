@@ -144,7 +144,7 @@ impl Nats {
                 return Err(LAGS.to_owned());
             }
             let notice = format!(
-                "the log has removed messages that were not read, {} of them: clients are told that messages may be missing",
+                "the log has removed messages that were not read, {} of them; clients receive a gap event",
                 delivery.stream_seq - reached - 1
             );
             self.give(Event::Notice(notice));

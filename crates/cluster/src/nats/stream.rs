@@ -260,7 +260,9 @@ impl Nats {
     /// Handles the second description of the stream.
     fn on_same_stream(&mut self, answer: &StreamAnswer, now_ms: u64) -> Result<(), String> {
         if answer.epoch() != Some(self.log.epoch) {
-            return Err("the log was made anew or changed while its consumer was made".to_owned());
+            return Err(
+                "the log was recreated or changed while its consumer was created".to_owned(),
+            );
         }
         let Some(consumer) = self.link.consumer_mut() else {
             return Ok(());

@@ -372,7 +372,7 @@ impl Redis {
                     "WRONGPASS" | "NOAUTH" | "NOPERM" => self.login.hint(self.link.server()),
                     _ => "see its log",
                 };
-                Err(format!("the server refuses us: {code}; {hint}").into())
+                Err(format!("the server refused the connection: {code}; {hint}").into())
             }
             _ => match moved(text, self.link.server()) {
                 Some(referral) => Err(referral),

@@ -75,7 +75,7 @@ impl Redis {
                 }
                 if reached.is_some() {
                     self.notice(
-                        "the log was made anew or has lost messages: clients are told that messages may be missing",
+                        "the log was recreated or has lost messages; clients receive a gap event",
                     );
                 }
                 self.begin(newest.max(oldest));
@@ -184,7 +184,7 @@ impl Redis {
 
     pub(super) fn notice_removed(&mut self, count: u64) {
         self.notice(&format!(
-            "the log has removed messages that were not read, {count} of them: clients are told that messages may be missing"
+            "the log has removed messages that were not read, {count} of them; clients receive a gap event"
         ));
     }
 }

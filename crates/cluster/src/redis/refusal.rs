@@ -54,8 +54,8 @@ pub(super) fn refusal(pending: &Pending, text: &str) -> String {
         (Pending::Select, "ERR") => {
             "the server has no such database, and a Redis Cluster has one; leave out the number at the end of the address in cluster".to_owned()
         }
-        (_, "EPOCH") => "the log was made anew".to_owned(),
+        (_, "EPOCH") => "the log was recreated".to_owned(),
         (_, "LOST") => "the log has lost messages that were read".to_owned(),
-        _ => format!("the server says {text}"),
+        _ => format!("the server reported {text}"),
     }
 }

@@ -62,7 +62,7 @@ return {epoch, last, oldest and string.match(oldest[1], '^%d+') or '0', lost, st
 /// Returns when the last record was stored, and all sequences. The time is empty if no record was new.
 const APPEND: &[u8] = br"
 if redis.call('HGET', KEYS[1], 'epoch') ~= ARGV[1] then
-  return redis.error_reply('EPOCH the log was made anew')
+  return redis.error_reply('EPOCH the log was recreated')
 end
 if ARGV[6] ~= '' and not redis.call('ZRANGEBYSCORE', KEYS[3], ARGV[6], ARGV[6])[1] then
   return redis.error_reply('ORDER what comes before was refused')
@@ -109,7 +109,7 @@ return {seq and ms or '', places}
 /// the previous sequence, and the time at which its message was stored.
 const READ: &[u8] = br"
 if redis.call('HGET', KEYS[1], 'epoch') ~= ARGV[1] then
-  return redis.error_reply('EPOCH the log was made anew')
+  return redis.error_reply('EPOCH the log was recreated')
 end
 local last = redis.call('HGET', KEYS[1], 'last') or '0'
 local lost = tonumber(last) < tonumber(ARGV[5])

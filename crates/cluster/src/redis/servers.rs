@@ -35,7 +35,7 @@ pub(super) fn master(answer: &Value<'_>, sentinel: &Address) -> End {
         let name = sentinel.sentinel.as_ref().map(|it| &it.master[..]);
         let name = name.unwrap_or_default();
         return format!(
-            "the Sentinel knows no master {name}; write the name that `sentinel monitor` has behind the last port in cluster"
+            "the Sentinel has no master {name}; in cluster, write the name from `sentinel monitor` behind the last port"
         )
         .into();
     };

@@ -47,7 +47,7 @@ pub enum Effect {
 impl fmt::Display for Problem {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let effect = match self.effect {
-            Effect::LineIgnored => "this route is left out",
+            Effect::LineIgnored => "this route is ignored",
             Effect::PartIgnored => "the rest of the route counts",
         };
         write!(

@@ -146,7 +146,7 @@ impl Folders {
         }
         if self.0.len() >= FOLDERS_MAX {
             return Err(UpstreamError::Local(format!(
-                "{folder}: {FOLDERS_MAX} other folders have been served since the start; start the edge anew"
+                "{folder}: {FOLDERS_MAX} other folders have been served since the start; restart the edge"
             )));
         }
         let defaults = StaticOptions::default();

@@ -236,7 +236,7 @@ impl Clients {
             let channel = prefix.public(name);
             if let Err(problem) = fermata_engine::check_channel(&channel) {
                 worker.net.count(Counter::EdgeSubscriptionName, 1);
-                let line = format!("a subscription is left out: {problem}");
+                let line = format!("a subscription is ignored: {problem}");
                 worker
                     .net
                     .log_for_client(fermata_config::LogLevel::Warning, &line);

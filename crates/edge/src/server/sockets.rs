@@ -149,7 +149,7 @@ impl Holds<'_> {
         };
         if let Some((counter, problem)) = problem {
             self.worker.net.count(counter, 1);
-            let line = format!("a subscription is left out: {problem}");
+            let line = format!("a subscription is ignored: {problem}");
             self.worker.net.log_for_client(LogLevel::Warning, &line);
             return;
         }

@@ -485,7 +485,7 @@ fn bind(server: &mut Server, address: &str, settings: &Settings) -> Result<Contr
     server.note(&format!("control: http://{bound}"));
     if !bound.ip().is_loopback() && settings.control_key.is_empty() {
         server.warn(&format!(
-            "control: whoever reaches {bound} may publish to every client; set control_key, or listen for this machine alone, such as at 127.0.0.1:5561 or unix:/PATH"
+            "control: every client that reaches {bound} may publish to all clients; set control_key, or listen on this machine only, for example at 127.0.0.1:5561 or unix:/PATH"
         ));
     }
     Ok(Control {

@@ -88,7 +88,7 @@ impl Outbound<'_> {
     ) -> Result<(), UpstreamError> {
         let Some(service) = self.services.addresses.find(spec, false) else {
             return Err(UpstreamError::Target(format!(
-                "zhttpreq/{spec}: it was not among the routes when the edge started; start it anew"
+                "zhttpreq/{spec}: it was not among the routes when the edge started; restart the edge"
             )));
         };
         let bytes = talk.source.request.body.bytes();

@@ -189,7 +189,7 @@ impl Outbound<'_> {
     ) -> Result<(), UpstreamError> {
         let Some(service) = self.services.addresses.find(spec, true) else {
             return Err(UpstreamError::Target(format!(
-                "zhttp/{spec}: it was not among the routes when the edge started; start it anew"
+                "zhttp/{spec}: it was not among the routes when the edge started; restart the edge"
             )));
         };
         let request = Rc::clone(&talk.source.request);

@@ -39,8 +39,11 @@ const WITHOUT_EFFECT: &[(&str, &str)] = &[
     ("global.port_offset", "ports are given as they are"),
     ("runner.services", "there are no separate services"),
     ("runner.logdir", "the log goes to standard error"),
-    ("proxy.updates_check", "nobody is asked for updates"),
-    ("proxy.organization_name", "nobody is asked for updates"),
+    ("proxy.updates_check", "the edge does not look for updates"),
+    (
+        "proxy.organization_name",
+        "the edge does not look for updates",
+    ),
     ("proxy.max_open_requests", "connections_max bounds them"),
     (
         "proxy.stats_connections_max_ttl",

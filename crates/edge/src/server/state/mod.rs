@@ -175,7 +175,7 @@ impl Keeper<'_> {
             timers.at(worker.net.now_ms() + UPDATE_MS, Timer::State)
         } else {
             let line =
-                format!("zmq_state: an id is left out: {UPDATES_MAX} sessions have new ones");
+                format!("zmq_state: an id was dropped: {UPDATES_MAX} sessions have new ones");
             worker.net.log_for_client(LogLevel::Warning, &line);
         }
     }

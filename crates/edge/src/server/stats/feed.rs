@@ -128,8 +128,7 @@ impl Reports<'_> {
             note.write(&mut feed.out);
         }
         if feed.out.len() > OUT_BYTES_MAX {
-            let line =
-                "zmq_stats: the worker that has the socket is behind; it is told everything anew";
+            let line = "zmq_stats: the worker with the socket is behind, so all statistics are sent to it again";
             self.worker.net.log_for_client(LogLevel::Warning, line);
             self.end_feed();
         } else if !was_waiting {

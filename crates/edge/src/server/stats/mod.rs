@@ -372,7 +372,7 @@ impl Reports<'_> {
         let left_out = self.ports.send_to_subscribers(self.worker, &payload);
         if left_out > 0 {
             let line = format!(
-                "zmq_stats: a packet is left out for {left_out} subscribers that do not take them fast enough"
+                "zmq_stats: a packet was dropped for {left_out} subscribers that read too slowly"
             );
             self.worker.net.log_for_client(LogLevel::Warning, &line);
         }

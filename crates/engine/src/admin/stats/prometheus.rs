@@ -103,7 +103,7 @@ impl Snapshot {
                 ),
                 (
                     "log_dropped_total",
-                    "Lines of the server's log left out because standard error did not take them.",
+                    "Lines of the server's log dropped because standard error was blocked.",
                     self.log_dropped,
                 ),
                 (
@@ -133,7 +133,7 @@ impl Snapshot {
                 ),
                 (
                     "spans_dropped_total",
-                    "Spans that were left out because the collector was not there, did not take them or was too slow.",
+                    "Spans dropped because the collector was unreachable, refused them or was too slow.",
                     self.spans_dropped,
                 ),
                 (

@@ -95,7 +95,7 @@ impl Sink {
             return;
         }
         match self.file.write(&self.waiting) {
-            Ok(0) => self.failure = Some("whoever reads it is too slow".to_owned()),
+            Ok(0) => self.failure = Some("its reader is too slow".to_owned()),
             Ok(written) if written == self.waiting.len() => self.waiting.clear(),
             Ok(written) => drop(self.waiting.drain(..written)),
             Err(error) => self.failure = Some(error.to_string()),

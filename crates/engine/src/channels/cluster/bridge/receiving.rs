@@ -299,7 +299,7 @@ impl Process {
                 }
                 Err(error @ (PublishError::TooLarge { .. } | PublishError::ChannelName { .. })) => {
                     let message = format!(
-                        "{error} (event_bytes_max), another machine allows more; clients are told that messages may be missing"
+                        "{error} (event_bytes_max), another machine allows more; clients receive a gap event"
                     );
                     self.log_limited(LogLevel::Error, &message);
                     return self.leave_out(received.place);
