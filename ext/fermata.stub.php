@@ -16,8 +16,8 @@ namespace Fermata {
     final class Server
     {
         /**
-         * Creates a server with these settings. The environment variable `FERMATA_NAME` overrides an argument. An omitted
-         * argument has the value of the INI setting `fermata.NAME`, else the default.
+         * Creates a server with these settings. An environment variable, such as FERMATA_WORKERS for $workers, overrides an
+         * argument. An omitted argument has the value of its INI setting, such as `fermata.workers`, else the default.
          *
          * @param string|array|null $listen "http://HOST:PORT", "https://HOST:PORT" or "unix:/path.sock", or a list of them.
          *        Port 0: any free port. Default: http://127.0.0.1:8080. The environment variable PORT replaces the port of the
@@ -34,8 +34,8 @@ namespace Fermata {
          * @param string|null $metrics "http://HOST:PORT", the address of GET /metrics, /health/live and /health/ready. Default:
          *        none.
          * @param string|null $gripUrl control URLs of the GRIP edges in front, separated by spaces, such as
-         *        "http://localhost:5561?key=SECRET". An edge holds the clients of requests that it has signed; all edges
-         *        receive the published events. Default: the environment variable GRIP_URL, else none.
+         *        "http://localhost:5561?key=SECRET". The edge that has signed a request holds the client of that request;
+         *        all edges receive the published events. Default: the environment variable GRIP_URL, else none.
          * @param array|null $proxyHeaders list<string> headers that the proxies of $trustedProxies write: "forwarded", or some
          *        of "x-forwarded-for", "x-forwarded-proto" and "x-forwarded-host". Default: "x-forwarded-for" and
          *        "x-forwarded-proto".
@@ -125,8 +125,8 @@ namespace Fermata {
         public function notFound(callable $handler): static {}
 
         /**
-         * Sets the handler for exceptions of handlers and middleware. Without it, the client gets the built-in 500. For a
-         * BadRequestException the client gets its code if that is 400 to 499, else 400.
+         * Sets the handler for exceptions of handlers and middleware. Without an error handler, the client gets the
+         * built-in 500; after a BadRequestException, it gets the exception's code if that is 400 to 499, else 400.
          *
          * Exceptions are logged in any case. If the error handler throws, the client gets the built-in 500.
          * Fatal errors and exit() do not reach the error handler; the client gets 500.
@@ -155,8 +155,8 @@ namespace Fermata {
          *        compression_bytes_max
          * @param bool $sources true: sends PHP scripts (.php*, .phtml, .phar, .inc, also their backup copies and archives) as
          *        text. false: they get 404.
-         * @param callable|null $fallback function (Request $request): Response|Hold; for paths below the prefix without a file,
-         *        and for all methods except GET and HEAD, as a front controller needs it
+         * @param callable|null $fallback function (Request $request): Response|Hold; called for paths below the prefix that
+         *        have no file, and for all methods except GET and HEAD, for example a front controller
          * @throws Exception\MisuseError if the prefix is malformed, the directory cannot be read or an option is invalid
          */
         public function static(
@@ -175,10 +175,10 @@ namespace Fermata {
          * Forwards requests below a prefix to PHP-FPM, or to another FastCGI server, unless another route matches. The server
          * runs no PHP, no Fiber and no middleware for these requests.
          *
-         * Files below the root are sent as by static(); sources of scripts are never sent. A path that names a script below the
-         * root runs it, and the rest of the path is PATH_INFO. A directory runs its index.php. All other paths run the index.
-         * If PHP-FPM cannot be reached or breaks off, the client gets 502; if PHP-FPM is silent, the client gets 504. The log
-         * has the cause.
+         * Files below the root are sent as by static(); sources of scripts are never sent. A path that names a script below
+         * the root runs it, and the rest of the path is PATH_INFO. A directory runs its index.php. All other paths run the
+         * index. The client gets 502 if PHP-FPM cannot be reached or closes the connection before its response is complete.
+         * The client gets 504 if PHP-FPM does not respond in time. The log has the cause.
          *
          * @param string $prefix "/" for all paths, or a prefix such as "/old": the path /old/a.php then runs a.php in the root
          * @param string $socket address of PHP-FPM: the path of its Unix socket, or HOST:PORT
@@ -189,8 +189,8 @@ namespace Fermata {
          * @param int $connections maximum number of connections of each worker to PHP-FPM, 1 to 1,024. Each request in progress
          *        needs one.
          * @param int $queue maximum number of requests of a worker that wait for a connection, 1 to 65,536; one more gets 503
-         * @param float $timeout time in seconds for which PHP-FPM may send or read nothing, and for which a request may wait
-         *        for a connection
+         * @param float $timeout maximum time in seconds for which PHP-FPM sends and reads nothing, and maximum time for
+         *        which a request waits for a connection
          * @param float $keepAlive time in seconds for which an idle connection is kept for another request. It occupies a
          *        PHP-FPM child meanwhile, so pm.max_children must exceed the connections of all workers. 0: each request opens
          *        a connection.
@@ -228,9 +228,9 @@ namespace Fermata {
          * @param callable|null $close function (WebSocket $socket, int $code, string $reason): mixed
          * @param callable|null $upgrade function (WebSocket\Upgrade $upgrade): mixed
          * @param WebSocket\Options|null $options origins, subprotocols, limits, heartbeat, compression
-         * @param array $middleware list<callable> around the handshake; the first is outermost. The innermost $next($request)
-         *        calls $upgrade. The Response that the outermost returns opens the WebSocket (status 101) or refuses it. See
-         *        use().
+         * @param array $middleware list<callable> around the handshake; the first is outermost. The innermost
+         *        $next($request) calls $upgrade. The Response of the outermost middleware opens the WebSocket (status 101)
+         *        or refuses it. See use().
          * @throws Exception\MisuseError if the pattern is malformed or already registered for GET, there is neither a handler
          *        nor a callable, there are both, an option is out of range, or run() was called
          */
@@ -283,7 +283,7 @@ namespace Fermata {
         /**
          * Calls `$work` after the current handler or task has finished and its response is sent.
          *
-         * It runs as a task without a client, has the Context of the handler, and may wait. Exceptions are logged.
+         * `$work` runs as a task without a client, has the Context of the handler, and may wait. Exceptions are logged.
          *
          * @throws Exception\BackpressureException if tasks_queue_max tasks have not started, or this request has
          *        tasks_per_request_max tasks
@@ -297,8 +297,8 @@ namespace Fermata {
          * @param int $processes number of jobs that run concurrently, 1 to 1,024
          * @param int $queue maximum number of unfinished calls of one worker, 1 to 1,000,000; one more throws
          *        BackpressureException
-         * @param int $timeoutMs time in milliseconds from the call of Jobs::run() to its result, 1 to 86,400,000. Then the
-         *        job's process is killed.
+         * @param int $timeoutMs maximum time in milliseconds from the call of Jobs::run() to its result, 1 to 86,400,000.
+         *        After that time, the job's process is killed.
          * @param int $messageBytes maximum size in bytes of a call's serialized arguments, and of its result, 1 to 1 GiB
          * @throws Exception\MisuseError if a value is out of range, jobs() was already called, or run() was called
          */
@@ -362,14 +362,14 @@ namespace Fermata {
          * @param string $key public key with which clients connect
          * @param string $secret secret that signs requests of the HTTP API and subscriptions
          * @param string|null $sharedPrefix makes the application's channels available to the script: "news" is
-         *        Channel::get($sharedPrefix . 'news'), and an event published by either reaches the clients of both. Anyone
-         *        with the key may subscribe to all channels behind the prefix whose names do not continue with "private-" or
-         *        "presence-". Default: nothing is shared.
-         * @param callable|null $authorize function (Request $request, string $channel): bool|array|Response|null; called for a
-         *        POST to $authorizePath, it decides if a client may subscribe to a private or presence channel. To allow it, it
-         *        returns true, for a presence channel array{user_id: string|int, user_info?: mixed}, or for an encrypted
-         *        channel array{shared_secret: string}, the key in Base64. Default: the application's backend signs
-         *        subscriptions itself.
+         *        Channel::get($sharedPrefix . 'news'). An event that the application or the script publishes then reaches
+         *        the clients of both. Anyone with the key may subscribe to all channels behind the prefix whose names do
+         *        not continue with "private-" or "presence-". Default: nothing is shared.
+         * @param callable|null $authorize function (Request $request, string $channel): bool|array|Response|null; called
+         *        for a POST to $authorizePath, it decides if a client may subscribe to a private or presence channel. To
+         *        allow the subscription, it returns true, for a presence channel
+         *        array{user_id: string|int, user_info?: mixed}, or for an encrypted channel array{shared_secret: string},
+         *        the key in Base64. Default: the application's backend signs subscriptions itself.
          * @param string $authorizePath path to which pages send these requests; `authEndpoint` of Echo and pusher-js
          * @param callable|null $signIn function (Request $request): array|Response|null; called for a POST to $signInPath, it
          *        returns the page's user: array{id: string|int, user_info?: mixed, watchlist?: list<string>}.
@@ -452,10 +452,11 @@ namespace Fermata {
          * @param bool $position sends a new subscriber its position immediately
          * @param int|null $templatesMax maximum number of different templates of one worker's subscribers. Default: 10,000.
          * @param int|null $subscribersMax maximum number of subscribers that are reported with $subscriptions. Default: 16,384.
-         * @param string|null $sharedPrefix makes topics available to the script as channels: public updates of the topic "news"
-         *        are events of Channel::get($sharedPrefix . 'news'), private updates of Channel::get($sharedPrefix .
-         *        'private-news'). An event published by either reaches the clients of both. With the prefix of a Pusher
-         *        application, its channels are shared as well. Default: nothing is shared.
+         * @param string|null $sharedPrefix makes topics available to the script as channels: public updates of the topic
+         *        "news" are events of Channel::get($sharedPrefix . 'news'), private updates of Channel::get($sharedPrefix .
+         *        'private-news'). An event that the hub or the script publishes then reaches the clients of both. If a
+         *        Pusher application has the same prefix, the hub shares its channels with that application as well.
+         *        Default: nothing is shared.
          * @param string $version version of the protocol: "0.x", which today's clients support, or "1.0", a draft
          * @param string|null $resourceIdentifier URL of the hub, for which tokens of version 1.0 are issued
          * @param string|null $issuer issuer of these tokens
@@ -565,8 +566,8 @@ namespace Fermata {
          * reached through the cluster's log, without waiting for it.
          *
          * @param bool $self true: sends it to this worker as well
-         * @throws Exception\BackpressureException if the queue of a worker's unread messages is full, or the log of the cluster
-         *        is unavailable; all other workers receive the message
+         * @throws Exception\BackpressureException if the queue of a worker's unread messages is full, or the log of the
+         *        cluster is unavailable; the message still reaches all other workers
          */
         public static function broadcast(mixed $message, bool $self = false): void {}
 
@@ -618,7 +619,7 @@ namespace Fermata {
          */
         public function wait(?float $seconds = null, bool $background = false): array {}
 
-        /** Makes a current or the next wait() return. */
+        /** Makes the running wait() return; if none is running, the next one. */
         public function wake(): void {}
     }
 
@@ -751,8 +752,8 @@ namespace Fermata {
         public readonly ?int $drainTimeoutMs;
 
         /**
-         * Maximum number of handlers per worker that may run or wait concurrently. Default: 0, as many as there are fibers. 1
-         * runs one request at a time, for code that stores a request's state in global or static variables.
+         * Maximum number of handlers per worker that may run or wait concurrently. Default: 0, the number of fibers. 1 runs
+         * one request at a time, for code that stores a request's state in global or static variables.
          */
         public readonly ?int $handlers;
 
@@ -925,7 +926,7 @@ namespace Fermata {
 
         /**
          * Parent of the handler's spans, 16 lower-case hexadecimal digits: the server's span if it records the request
-         * (otlp_endpoint), else the sender's.
+         * (otlp_endpoint), else the span in the header `traceparent`.
          */
         public readonly string $parentId;
 
@@ -1012,7 +1013,7 @@ namespace Fermata {
     /**
      * HTTP request, created by the server. Each value is converted when its method is called.
      *
-     * It may be stored after its handler has returned; the object then owns a copy of all values.
+     * The object may be stored after its handler has returned; it then owns a copy of all values.
      *
      * @strict-properties
      * @not-serializable
@@ -1158,8 +1159,8 @@ namespace Fermata {
         public function lastEventId(): ?string {}
 
         /**
-         * Returns the client's address. A proxy of the setting trusted_proxies provides it in a header; otherwise it is the
-         * peer address of the connection. "unix" on a Unix socket.
+         * Returns the client's address. If the peer is a proxy of the setting trusted_proxies, the address comes from its
+         * header; otherwise it is the peer address of the connection. "unix" on a Unix socket.
          */
         public function remoteAddress(): string {}
 
@@ -1167,8 +1168,9 @@ namespace Fermata {
         public function remotePort(): int {}
 
         /**
-         * Returns the requested host, with the port if the client sent one. A proxy of the setting trusted_proxies may provide
-         * it; otherwise it is the request's. Empty for an HTTP/1.0 request without a host.
+         * Returns the requested host, with the port if the client sent one. If the peer is a proxy of the setting
+         * trusted_proxies, the host may come from its header; otherwise it comes from the request. Empty for an HTTP/1.0
+         * request without a host.
          */
         public function host(): string {}
 
@@ -1185,7 +1187,8 @@ namespace Fermata {
          *
          * Headers with an underscore in the name, which could imitate other headers, and `Proxy` are omitted.
          *
-         * @param array $others array<string, mixed>: further entries, such as SCRIPT_NAME; those of the request take precedence
+         * @param array $others array<string, mixed>: further entries, such as SCRIPT_NAME; the request's own entries take
+         *        precedence
          * @return array<string, mixed>
          */
         public function serverParams(array $others = []): array {}
@@ -1194,9 +1197,9 @@ namespace Fermata {
          * Provides this request to code written for PHP-FPM, until its handler has finished. Fills $_SERVER, $_GET, $_POST,
          * $_COOKIE, $_FILES and $_REQUEST; php://input returns the body, and move_uploaded_file() accepts the files.
          *
-         * Until then header(), setcookie() and http_response_code() store their arguments, and headers_list() returns them: the
-         * code that creates the Response adds them. exit() sends the printed output as the response. PHP sessions may be
-         * opened, and are closed when the handler finishes.
+         * Until then header(), setcookie() and http_response_code() store their arguments, and headers_list() returns the
+         * stored headers. Response::relayed() adds them to the response. exit() sends the printed output as the response.
+         * PHP sessions may be opened, and are closed when the handler finishes.
          *
          * @param array $server array<string, mixed>: further entries of $_SERVER; see serverParams()
          * @param int|null $uploadBytes maximum size of a file in bytes; a larger one is in $_FILES with UPLOAD_ERR_INI_SIZE and
@@ -1207,16 +1210,17 @@ namespace Fermata {
         public function fillGlobals(array $server = [], ?int $uploadBytes = null): void {}
 
         /**
-         * Returns the output that the handler has printed since fillGlobals() and removes it; the caller adds it to the
-         * response. Empty without fillGlobals(). Open output buffers (ob_start()) are flushed first, as at the end of a script.
+         * Removes and returns the output that the handler has printed since fillGlobals(); the caller adds it to the
+         * response. Empty without fillGlobals(). Open output buffers (ob_start()) are flushed first, as at the end of a
+         * script.
          */
         public function takeOutput(): string {}
 
         /**
-         * For bridges: declares that the only registered shutdown function is short. The response may then be sent after it,
-         * together with the responses of other requests in the same turn of the loop. This saves a wake-up per client, which
-         * costs as much as a request of a small framework. No effect if there are other shutdown functions, or without
-         * fillGlobals().
+         * For framework bridges: declares that the only registered shutdown function returns quickly. The server may then
+         * send the response after that function has run, together with other responses of the same turn of the loop. This
+         * saves a wake-up per client, which takes as long as a request of a small framework. No effect if there are other
+         * shutdown functions, or without fillGlobals().
          */
         public function deferAnswer(): void {}
 
@@ -1322,10 +1326,10 @@ namespace Fermata {
          * Returns a response whose body is generated while it is sent.
          *
          * The server requests the next piece when the kernel has accepted the last one, so a slow client fills no memory.
-         * Pieces may wait. A worker has at most streams_max open streams; one more gets 503. For HEAD, only the headers are
-         * sent and no piece is requested.
-         * An exception before the first piece is handled like any other. Later, the connection is closed, and the client can
-         * tell that the body is incomplete. If the client leaves, the generator is destroyed and its `finally` blocks run.
+         * The generator may wait between pieces. A worker has at most streams_max open streams; one more gets 503. For
+         * HEAD, only the headers are sent and no piece is requested. An exception before the first piece is handled like
+         * any other. Later, the connection is closed, and the client can detect that the body is incomplete. If the client
+         * leaves, the generator is destroyed and its `finally` blocks run.
          *
          * @param \Traversable|array|callable $body yields strings; a callable is called when the body is needed, and returns a
          *        Traversable or array
@@ -1341,9 +1345,9 @@ namespace Fermata {
          * Returns a stream of server-sent events that this handler generates, such as tokens of a language model or the
          * progress of a job. For events that many clients receive, use Hold, which needs no running handler.
          *
-         * The callable is called after the response's headers were sent, and may wait; HEAD does not call it. When it returns,
-         * the stream ends. If the client leaves, waits and EventSink::send() throw a ClientGoneException. Other exceptions are
-         * logged, and the client can tell that the stream was interrupted.
+         * The callable is called after the response's headers were sent, and may wait; HEAD does not call it. When it
+         * returns, the stream ends. After the client has left, every wait and every EventSink::send() throws a
+         * ClientGoneException. Other exceptions are logged, and the client can detect that the stream was interrupted.
          *
          * @param callable $events function (EventSink $sink): void
          * @param array $headers as for the constructor
@@ -1356,10 +1360,10 @@ namespace Fermata {
         /**
          * Returns a response whose body is the output of a callable, sent while the callable runs, as under PHP-FPM.
          *
-         * The callable is called after the response's headers were sent; HEAD does not call it. The callable waits while the
-         * client reads slowly, and flush() waits until the client has received all output. If the client has left, output
-         * throws a ClientGoneException. Other exceptions are logged, and the client can tell that the body is incomplete.
-         * exit() ends the body normally.
+         * The callable is called after the response's headers were sent; HEAD does not call it. The callable waits while
+         * the client reads slowly, and flush() waits until the client has received all output. If the client has left,
+         * output throws a ClientGoneException. Other exceptions are logged, and the client can detect that the body is
+         * incomplete. exit() ends the body normally.
          *
          * @param callable $output function (): void
          * @param array $headers as for the constructor; the default Content-Type is text/plain; charset=utf-8
@@ -1393,9 +1397,10 @@ namespace Fermata {
         public static function noContent(): Response {}
 
         /**
-         * Converts a response of another library, such as PSR-7. Headers that frame the message belong to the server and are
-         * skipped, and so is null. Other values become strings. Of several Content-Type headers the last applies. A body
-         * without a Content-Type gets PHP's default, usually text/html.
+         * Converts a response of another library, such as PSR-7. Headers that frame the message, such as Content-Length,
+         * are skipped, since the server sets them. Values that are null are skipped as well; other values become strings.
+         * Of several Content-Type headers the last applies. A body without a Content-Type gets PHP's default, usually
+         * text/html.
          *
          * After Request::fillGlobals(), headers of header(), setcookie() and a session are added if the response has no header
          * of that name; cookies of both are sent. Output that the handler has printed precedes the body; see
@@ -1479,7 +1484,8 @@ namespace Fermata {
     /**
      * Sends the events of a Response::events() stream.
      *
-     * Events are sent when the handler waits, or after 5 ms. While 64 KiB are unread, send() waits for the client.
+     * Events are buffered until the handler waits, for at most 5 ms. While 64 KiB of the stream are unsent, send() waits
+     * for the client.
      *
      * @strict-properties
      * @not-serializable
@@ -1508,7 +1514,7 @@ namespace Fermata {
         /** Sends a comment, which clients ignore. */
         public function comment(string $text = ''): void {}
 
-        /** Waits until the client has received everything. */
+        /** Waits until the client has received all events sent so far. */
         public function flush(): void {}
 
         /** Ends the stream; the callable may continue with other work. A second call does nothing. */
@@ -1546,8 +1552,8 @@ namespace Fermata {
          * Counts the client as present in its channels while it is held. A user with several tabs, on any worker, is one
          * member.
          *
-         * @param array|null $info JSON-encodable data that Channel::members() returns; the latest connection's is kept, and a
-         *        change publishes another `join` event with `"changed": true`
+         * @param array|null $info JSON-encodable data that Channel::members() returns. The user's latest connection
+         *        determines the data. A change publishes another `join` event with `"changed": true`.
          * @param bool $announce publishes `join` and `leave` events to the channels when the user's first connection opens and
          *        the last one closes
          * @throws Exception\MisuseError if the user is empty
@@ -1556,8 +1562,8 @@ namespace Fermata {
         public function as(string $user, ?array $info = null, bool $announce = true): static {}
 
         /**
-         * Replays the events published after the event with this id, usually the client's Last-Event-ID. With null or "", the
-         * client starts as fromStart() or fromNow() says.
+         * Replays the events published after the event with this id, usually the client's Last-Event-ID. With null or "",
+         * the position is that of fromStart() or fromNow().
          */
         public function since(?string $eventId): static {}
 
@@ -1647,7 +1653,7 @@ namespace Fermata {
         private function __construct() {}
 
         /**
-         * Returns the channel with this name. Channels need no creation.
+         * Returns the channel with this name. A channel need not be created before it is used.
          *
          * @param string $name 1 to 255 bytes without control characters
          * @throws Exception\MisuseError for another name, or outside a running server (use Publisher there)
@@ -1664,8 +1670,8 @@ namespace Fermata {
          * @param WebSocket|null $except connection that does not receive the event, usually its sender
          * @param Ack $ack acknowledgement that the call waits for in a cluster
          * @return string id of the event, for Last-Event-ID; empty with Ack::Local in a cluster, where it is not yet known
-         * @throws Exception\BackpressureException if a worker has been a complete ring behind for publish_wait_ms_max, or the
-         *        log of the cluster did not acknowledge the event in time
+         * @throws Exception\BackpressureException if a slow worker has kept the ring of events full for
+         *        publish_wait_ms_max, or the log of the cluster did not acknowledge the event in time
          * @throws Exception\MisuseError if the event is larger than the setting event_bytes_max
          */
         public function publish(Event|WebSocket\Message|string $event, ?WebSocket $except = null, Ack $ack = Ack::Cluster): string {}
@@ -1686,8 +1692,8 @@ namespace Fermata {
          *
          * @param int|null $limit maximum number of users, the most recent first; null: all
          * @return list<Member>
-         * @throws Exception\BackpressureException if another process keeps the table of present users locked, or if a starting
-         *        server of a cluster does not yet know the users of the others
+         * @throws Exception\BackpressureException if another process keeps the table of present users locked, or if a
+         *        starting server of a cluster has not yet received the users of the other servers
          * @throws Exception\MisuseError if the limit is not positive
          */
         public function members(?int $limit = null): array {}
@@ -1695,8 +1701,8 @@ namespace Fermata {
         /**
          * Returns the number of users who are present: the length of members() without a limit.
          *
-         * @throws Exception\BackpressureException if another process keeps the table of present users locked, or if a starting
-         *        server of a cluster does not yet know the users of the others
+         * @throws Exception\BackpressureException if another process keeps the table of present users locked, or if a
+         *        starting server of a cluster has not yet received the users of the other servers
          */
         public function memberCount(): int {}
 
@@ -1759,7 +1765,7 @@ namespace Fermata {
          * @return string id of the event
          * @throws Exception\ConnectionException if the server cannot be reached
          * @throws Exception\TimeoutException if the server does not respond in time; the event may have been stored
-         * @throws Exception\BackpressureException if a worker of the server is a complete ring behind
+         * @throws Exception\BackpressureException if a slow worker of the server keeps the ring of events full
          * @throws Exception\MisuseError for an invalid channel name, or an event larger than event_bytes_max
          */
         public function publish(string $channel, Event $event): string {}
@@ -1810,7 +1816,7 @@ namespace Fermata {
         public function id(): string {}
 
         /**
-         * Queues a message. It is sent in one write with all other messages of this turn of the loop.
+         * Queues a message. One write sends all messages that are queued for the connection in this turn of the loop.
          *
          * @param string|\Stringable|WebSocket\Message $data a text, or a received message, which is sent unchanged
          * @throws Exception\BackpressureException if the client does not read and QueuePolicy::Refuse applies
@@ -1841,8 +1847,8 @@ namespace Fermata {
          * happens. Another machine is reached through the cluster's log, without waiting for it.
          *
          * @param string $id result of id()
-         * @throws Exception\BackpressureException if a worker has been a complete ring behind for publish_wait_ms_max, or if
-         *        the connection is on another machine and the log of the cluster is unavailable
+         * @throws Exception\BackpressureException if a slow worker has kept the ring of events full for
+         *        publish_wait_ms_max, or if the connection is on another machine and the log of the cluster is unavailable
          * @throws Exception\MisuseError if the id is malformed, the text is not UTF-8 or larger than event_bytes_max, or
          *        outside a running server
          */
@@ -1861,17 +1867,17 @@ namespace Fermata {
          * Subscribes to a channel: its events reach the client without running PHP. A second call for the same channel replaces
          * the subscription.
          *
-         * @param string|null $user counts the client as present while it is subscribed. A user with several tabs, on any
-         *        worker, is one member.
-         * @param array|null $info JSON-encodable data that Channel::members() returns; the latest connection's is kept, and a
-         *        change publishes another `join` event with `"changed": true`. Needs $user.
+         * @param string|null $user user as whom the client is present while it is subscribed. A user with several tabs, on
+         *        any worker, is one member.
+         * @param array|null $info JSON-encodable data that Channel::members() returns. The user's latest connection
+         *        determines the data. A change publishes another `join` event with `"changed": true`. Needs $user.
          * @param bool $announce publishes `join` and `leave` events to the channel when the user's first connection opens and
          *        the last one closes
          * @param string|null $since replays the events published after the event with this id; null or "": see $fromStart
          * @param bool $fromStart replays all stored events to a client without an id; see Hold::fromStart()
          * @throws Exception\ConnectionClosedException if the connection has closed
-         * @throws Exception\BackpressureException if a worker has been a complete ring behind for publish_wait_ms_max, or too
-         *        many users are present (members_max and related settings)
+         * @throws Exception\BackpressureException if a slow worker has kept the ring of events full for
+         *        publish_wait_ms_max, or too many users are present (members_max and related settings)
          * @throws Exception\MisuseError for an invalid channel name, an empty user, or $info without $user
          * @throws \JsonException if $info cannot be encoded
          */
@@ -1892,7 +1898,7 @@ namespace Fermata {
         public function data(): mixed {}
 
         /**
-         * Stores a value for this connection, in this worker. It is released after close().
+         * Stores a value for this connection, in this worker. The value is released after close().
          *
          * @throws Exception\ConnectionClosedException if the connection has closed and its data was released
          */
@@ -1901,15 +1907,15 @@ namespace Fermata {
         /** Returns true if the connection can send. */
         public function isOpen(): bool {}
 
-        /** Returns the number of bytes that were sent and that the kernel has not yet accepted. */
+        /** Returns the number of queued bytes that the kernel has not yet accepted. */
         public function queuedBytes(): int {}
 
         /** Returns the negotiated subprotocol; null if there is none. */
         public function protocol(): ?string {}
 
         /**
-         * Returns the client's address. A proxy of the setting trusted_proxies provides it in a header; otherwise it is the
-         * peer address of the connection. "unix" on a Unix socket.
+         * Returns the client's address. If the peer is a proxy of the setting trusted_proxies, the address comes from its
+         * header; otherwise it is the peer address of the connection. "unix" on a Unix socket.
          */
         public function remoteAddress(): string {}
 
@@ -1924,7 +1930,7 @@ namespace Fermata {
      * Like every function that waits, it may be called in handlers and tasks of a running server, and in Fibers that they run.
      * It cannot wait in a destructor (before PHP 8.4), a callback of ob_start(), an autoloader or a shutdown function.
      *
-     * @throws Exception\CancelledException if the wait is ended because the task or a Cancellation was cancelled; as a
+     * @throws Exception\CancelledException if the task or a surrounding Cancellation is cancelled; its subclass
      *        ClientGoneException if the handler's client has left
      * @throws Exception\TimeoutException if the time of a surrounding timeout() is over
      * @throws Exception\MisuseError where PHP cannot wait; the message has the cause
@@ -1934,8 +1940,8 @@ namespace Fermata {
     /**
      * Starts a task: `$work` is called without arguments while this handler or task waits, or when it has finished.
      *
-     * The task works for the same client: if the client leaves before its response, waits in the task end as well. The task has
-     * a copy of the Context. A failure is logged if the Future is never awaited.
+     * The task works for the same client: if the client leaves before its response is sent, waits in the task end as well.
+     * The task has a copy of the Context. A failure is logged if the Future is never awaited.
      *
      * @throws Exception\BackpressureException if tasks_queue_max tasks have not started, or this request has
      *        tasks_per_request_max tasks
@@ -1949,7 +1955,7 @@ namespace Fermata {
      * Runs all arguments concurrently and waits for all. Each argument is a callable or a Future. Returns the results in their
      * order, with the names of named arguments as keys.
      *
-     * If one fails, the unfinished tasks of callables are cancelled, and its exception is thrown.
+     * If one of them throws, the unfinished tasks of callables are cancelled, and all() throws that exception.
      */
     function all(callable|Future ...$works): array {}
 
@@ -1960,14 +1966,14 @@ namespace Fermata {
     function race(callable|Future ...$works): mixed {}
 
     /**
-     * Calls `$work` with a time limit in seconds. After it, waits in `$work` throw a TimeoutException. Code that does not wait
-     * is not interrupted.
+     * Calls `$work` with a time limit in seconds. After that time, waits in `$work` throw a TimeoutException. Code that
+     * does not wait is not interrupted.
      */
     function timeout(float $seconds, callable $work): mixed {}
 
     /**
-     * Calls `$work`, whose waits are not ended by a client that leaves, a cancelled task or a surrounding timeout(). After a
-     * client has left, a handler may wait here for at most abandoned_wait_ms_max.
+     * Calls `$work` and protects its waits: a client that leaves, a cancelled task or a surrounding timeout() does not end
+     * them. After a client has left, a handler may wait here for at most abandoned_wait_ms_max.
      */
     function shield(callable $work): mixed {}
 
@@ -2022,7 +2028,7 @@ namespace Fermata {
         /** sleep(), usleep(), time_nanosleep(), time_sleep_until() */
         case Sleep;
 
-        /** Socket streams (TCP, TLS, UDP, Unix) and what uses them: http:// and ftp:// URLs, PDO MySQL, mysqli, Redis, SMTP */
+        /** Socket streams (TCP, TLS, UDP, Unix) and their users: http:// and ftp:// URLs, PDO MySQL, mysqli, Redis, SMTP */
         case Streams;
 
         /** stream_select(), mysqli_poll() */
@@ -2073,9 +2079,9 @@ namespace Fermata {
         public static function hooks(): array {}
 
         /**
-         * Sets the value of PHP_SAPI and php_sapi_name() for the rest of this process and its workers, also in files that are
-         * already compiled. Libraries use it to distinguish pages from a terminal. A name other than `cli` hides the constant
-         * STDIN.
+         * Sets the value of PHP_SAPI and php_sapi_name() for the rest of this process and its workers, also in files that
+         * are already compiled. Libraries use the name to distinguish a web request from a command line. A name other than
+         * `cli` hides the constant STDIN.
          *
          * The setting sapi_name (FERMATA_SAPI_NAME) overrides this name. Worker scripts and the bridges for frameworks set
          * `frankenphp`. Default: `cli`, PHP's own.
@@ -2088,8 +2094,8 @@ namespace Fermata {
 
         /**
          * Replaces this worker, which starts no further requests. Requests that no handler has started move with their
-         * connections to other workers or to the replacement. This worker still handles requests over TLS or HTTP/2, and
-         * requests whose body is larger than 64 KiB, multipart or in a file.
+         * connections to other workers or to the replacement. Excluded are requests over TLS or HTTP/2, and requests whose
+         * body is larger than 64 KiB, multipart or in a file: this worker still handles those.
          *
          * Running handlers and held clients end as when the server stops.
          *
@@ -2220,7 +2226,7 @@ namespace Fermata {
     final class Pool
     {
         /**
-         * Opens no connection yet, so a pool may be created before run().
+         * Creates a pool without connections, so it may be created before run().
          *
          * @param \Closure $connect function (): object|resource; returns a new connection
          * @param int $size maximum number of connections per worker, 1 to 10,000
@@ -2298,7 +2304,7 @@ namespace Fermata {
      */
     final class File
     {
-        /** Path passed to open(), or created by temporary(); after keep(), the path passed to it. */
+        /** Path passed to open(), or created by temporary(); after keep(), the path passed to keep(). */
         public readonly string $path;
 
         private function __construct() {}
@@ -2308,8 +2314,8 @@ namespace Fermata {
          *
          * @param int $offset position of the first byte; after the end of the file the result is ""
          * @param int|null $length maximum number of bytes; null: to the end
-         * @throws Exception\FileException if the file cannot be read, or has more than file_read_bytes_max bytes; a subclass
-         *        gives a frequent cause
+         * @throws Exception\FileException if the file cannot be read, or has more than file_read_bytes_max bytes; frequent
+         *        causes have their own subclasses
          * @throws Exception\CancelledException if the wait is cancelled; see delay()
          */
         public static function read(string $path, int $offset = 0, ?int $length = null): string {}
@@ -2317,11 +2323,11 @@ namespace Fermata {
         /**
          * Writes a file.
          *
-         * @param File\WriteMode $mode what happens to an existing file; Atomic leaves it unchanged until all bytes are written
+         * @param File\WriteMode $mode effect on an existing file; Atomic leaves it unchanged until all bytes are written
          * @param bool $sync true: returns when the disk has stored the data, so that it survives a power failure
          * @param int $permissions permissions of a new file
-         * @return int number of bytes written: all of them
-         * @throws Exception\DiskFullException if there is no space; the message says how many bytes were written
+         * @return int number of bytes written, which is the size of $data
+         * @throws Exception\DiskFullException if there is no space; the message has the number of bytes written
          * @throws Exception\FileException for any other cause
          */
         public static function write(
@@ -2343,7 +2349,8 @@ namespace Fermata {
         /**
          * Returns the metadata of a file.
          *
-         * @param bool $followLinks true: of the file that a symbolic link points to. false: of the link.
+         * @param bool $followLinks true: returns metadata of the file that a symbolic link points to. false: of the link
+         *        itself.
          */
         public static function stat(string $path, bool $followLinks = true): File\Stat {}
 
@@ -2386,7 +2393,7 @@ namespace Fermata {
         /** Returns the bytes of a file in blocks of $bytes bytes. */
         public static function blocks(string $path, int $bytes = 65536): File\Pieces {}
 
-        /** Opens a file. close() closes it, or the destruction of the object. */
+        /** Opens a file. It is closed by close(), or when the object is destroyed. */
         public static function open(string $path, File\OpenMode $mode = File\OpenMode::Read, int $permissions = 0666): File {}
 
         /**
@@ -2411,7 +2418,7 @@ namespace Fermata {
         /**
          * Writes at the current position; with OpenMode::Append, at the end of the file.
          *
-         * @return int number of bytes written: all of them
+         * @return int number of bytes written, which is the size of $data
          */
         public function writeBlock(string $data): int {}
 
@@ -2754,7 +2761,7 @@ namespace Fermata\Table {
          * Returns a column of strings with any bytes.
          *
          * @param string $name 1 to 64 bytes
-         * @param int $bytes maximum size in bytes, 1 to 67,108,864; a row has at most as many in all columns together
+         * @param int $bytes maximum size in bytes, 1 to 67,108,864. The columns of a row together have the same limit.
          * @throws \Fermata\Exception\MisuseError for another name or size
          */
         public static function string(string $name, int $bytes): Column {}
@@ -2784,8 +2791,8 @@ namespace Fermata\WebSocket {
         public function protocols(): array {}
 
         /**
-         * Returns the page's origin, such as "https://example.org"; null if the client sends none, as outside browsers. It has
-         * passed the check of Options::$origins.
+         * Returns the page's origin, such as "https://example.org"; null if the client sends none, as outside browsers. The
+         * origin has passed the check of Options::$origins.
          */
         public function origin(): ?string {}
 
@@ -2807,12 +2814,12 @@ namespace Fermata\WebSocket {
          */
         public function refuse(\Fermata\Response|int $response = 403): void {}
 
-        /** Sets the first value of WebSocket::data(). */
+        /** Sets the initial value of WebSocket::data(). */
         public function setData(mixed $data): void {}
     }
 
     /**
-     * Received message. Its bytes are converted to a PHP string on demand. It may be stored.
+     * Received message. Its bytes are converted to a PHP string on demand. The object may be stored.
      *
      * @strict-properties
      * @not-serializable
@@ -2937,12 +2944,12 @@ namespace Fermata\WebSocket {
     final class Compression
     {
         /**
-         * Uses earlier messages of the server to compress later ones: they become smaller, for at most 8 KiB of memory per
-         * connection.
+         * true: the server compresses each message with the help of its earlier ones. Messages become smaller, and each
+         * connection needs up to 8 KiB more memory.
          */
         public readonly bool $serverContextTakeover;
 
-        /** Allows the client to do the same; this takes memory of the server, too. */
+        /** true: the client may do the same, which also needs memory in the server. */
         public readonly bool $clientContextTakeover;
 
         /** Base-2 logarithm of the window size, 9 to 15. */
@@ -3127,7 +3134,7 @@ namespace Fermata\WebSocket {
          */
         public function close(CloseCode|int $code = CloseCode::Normal, string $reason = '', float $timeout = 5.0): void {}
 
-        /** Returns true if the connection is open. That the server has left is detected only by receive() and send(). */
+        /** Returns true if the connection is open. Only receive() and send() detect that the server has left. */
         public function isOpen(): bool {}
 
         /** Returns the subprotocol that the server selected; null if there is none. */
@@ -3157,7 +3164,7 @@ namespace Fermata\WebSocket {
         /** Opcode of the frame. */
         public readonly Opcode $opcode;
 
-        /** Unmasked payload; of a close frame, code and reason together. */
+        /** Unmasked payload; in a close frame, the code and the reason. */
         public readonly string $payload;
 
         /** true if this is the last frame of its message. */
@@ -3249,7 +3256,7 @@ namespace Fermata\Testing {
      * Worker of a server in the process of a test: no port, no other process, and a clock that only the test advances.
      * `TestApplication` of the Composer package is based on it and easier to use.
      *
-     * Only one may be open, and only outside Fibers. The server runs only during run() and advance().
+     * Only one Engine may be open at a time, and only outside Fibers. The server runs only during run() and advance().
      *
      * @strict-properties
      * @not-serializable
@@ -3257,11 +3264,11 @@ namespace Fermata\Testing {
     final class Engine
     {
         /**
-         * @param \Fermata\Server $server server with routes; its addresses and number of workers have no effect. Its run() can
-         *        no longer be called.
+         * @param \Fermata\Server $server server with routes; its addresses and number of workers have no effect. Its method
+         *        run() can no longer be called.
          * @param float $waitSeconds maximum time in seconds for which run() waits for events outside this process, such as
          *        replies to queries
-         * @throws \Fermata\Exception\MisuseError if another one is open
+         * @throws \Fermata\Exception\MisuseError if another Engine is open
          * @throws \Fermata\Exception\ConfigurationException see Server::run()
          */
         public function __construct(\Fermata\Server $server, float $waitSeconds = 10.0) {}
@@ -3443,12 +3450,13 @@ namespace Fermata\Exception {
     final class ClientGoneException extends CancelledException {}
 
     /**
-     * A handler used a transaction (a savepoint, commit or rollback) that another handler had begun. They share an object that
-     * counts nested transactions in PHP, such as Doctrine DBAL's or Eloquent's. Give each handler its own object with a Pool.
+     * A handler used a transaction (a savepoint, commit or rollback) that another handler had begun. Both share an object
+     * that counts nested transactions in PHP, such as a connection of Doctrine DBAL or Eloquent. Give each handler its own
+     * object with a Pool.
      */
     final class SharedTransactionException extends \RuntimeException implements FermataException {}
 
-    /** The queue is closed: it accepts no more values, and pop() finds it empty. */
+    /** A value was added to a closed queue, or removed from a closed and empty one. */
     final class QueueClosedException extends \RuntimeException implements FermataException {}
 
     /** A job threw an exception; the message has its class, text, place and trace. */
