@@ -1,5 +1,5 @@
-/* Records which key each fiber waits for: a connection or an object that another fiber uses. ext/clients/guards.c finds the holder
- * of the key. The runtime detects deadlocks by it. */
+/* Records the key that each fiber waits for: a connection or an object that another fiber uses. ext/clients/guards.c finds the
+ * fiber that holds a key, so the runtime can detect deadlocks. */
 #ifdef HAVE_CONFIG_H
 # include "config.h"
 #endif

@@ -20,7 +20,7 @@
 #define MS_PER_S 1000
 
 typedef struct slot_of_calls {
-	bool waits_for_library; /* waits in poll() of PHP's own object or of libpq */
+	bool waits_for_library; /* true while the fiber waits in poll() called by PHP itself or by libpq */
 	bool is_cut_reported;   /* libcurl has received the error of an ended wait */
 } slot_of_calls;
 
@@ -46,7 +46,7 @@ static bool begins_with_any(const char *name, const char *const *beginnings, siz
 static ZEND_COLD bool is_query(void)
 {
 	static const char *const modules[] = {"mysqli", "PDO", "pdo_mysql", "pdo_pgsql", "pgsql", "redis"};
-	/* Functions that wait for other clients' data rather than a reply, and functions that open a connection. */
+	/* Not queries: functions that wait for other clients' data rather than for a reply, and functions that open a connection. */
 	static const char *const unbounded[] = {"__construct", "bl", "br", "bz", "connect", "monitor", "mysqli_connect", "mysqli_poll",
 		"mysqli_real_connect", "open", "pconnect", "pg_connect", "pg_pconnect", "pgsqlGetNotify", "poll", "popen", "psubscribe",
 		"real_connect", "ssubscribe", "subscribe", "wait", "xRead"};
@@ -66,13 +66,13 @@ static ZEND_COLD bool is_query(void)
 
 /* sleep(), usleep() and nanosleep() */
 
-/* Sleeps in the fiber and returns the remaining nanoseconds; 0 if the time is over. */
+/* Sleeps in the fiber. Returns the remaining nanoseconds: 0 after the complete time, more if an exception ended the sleep. */
 static uint64_t sleep_ns(fermata_hook_place place, uint64_t ns)
 {
 	bool holds = place == FERMATA_PLACE_HOLDS;
 	struct timespec begin, now;
 	if (ns < NS_PER_MS) {
-		/* Timers have a resolution of 1 ms: yield once, then sleep the rest. */
+		/* Timers have a resolution of 1 ms: let other fibers run once, then block for the rest. */
 		struct timespec rest = {0, (long)ns};
 		if (!holds && fermata_hook_wait(0) == FERMATA_WAIT_FAILED) {
 			return ns;
@@ -148,8 +148,8 @@ static int hooked_usleep(useconds_t us)
 
 /* poll() and select() */
 
-/* Result of poll() after the wait was ended. If no event is ready, shuts down the connections, because their data will not be
- * read. */
+/* Returns the result of poll() after an exception ended the wait. If no event is ready, shuts down the connections, because their
+ * data will not be read. */
 static int poll_cut(struct pollfd *fds, nfds_t len)
 {
 	int ready = poll(fds, len, 0);
@@ -161,7 +161,7 @@ static int poll_cut(struct pollfd *fds, nfds_t len)
 	return ready;
 }
 
-/* libcurl continues despite the pending exception; only closing the connection stops it. */
+/* libcurl calls poll() again despite the pending exception; only a closed connection makes it stop. */
 static int poll_cut_curl(struct pollfd *fds, nfds_t len)
 {
 	if (len == 1 && slot(fermata_this_fiber())->is_cut_reported) {
@@ -224,8 +224,8 @@ int fermata_hook_poll(struct pollfd *fds, nfds_t len, int timeout_ms)
 	return poll_result(fds, len, result);
 }
 
-/* poll() of libcurl. After an ended wait, libcurl closes the connection of the transfer, unless other transfers share it. libcurl
- * matches their responses itself. */
+/* Replacement for poll() in libcurl. After an ended wait, libcurl closes the connection of the transfer, unless other transfers
+ * share it: libcurl can still match their responses. */
 static int hooked_poll_curl(struct pollfd *fds, nfds_t len, int timeout_ms)
 {
 	if (timeout_ms == 0) {
@@ -276,8 +276,8 @@ static nfds_t list_fds(struct pollfd *fds, int numbers, const fd_set *sets[3])
 	return len;
 }
 
-/* Only these two functions select on behalf of the application. Others wait on connections of C libraries, which guards.c
- * handles. */
+/* Returns true inside stream_select() and socket_select(), which pass descriptors of the application. Other functions wait for
+ * connections of C libraries, which guards.c handles. */
 static bool is_called_by_program(void)
 {
 	const zend_execute_data *frame = EG(current_execute_data);
@@ -322,7 +322,7 @@ static int hooked_select(int numbers, fd_set *readable, fd_set *writable, fd_set
 	bool is_closed = false;
 	fermata_wait_result result = FERMATA_WAIT_WOKEN;
 	for (;;) {
-		/* Query select() itself: it reports some conditions differently from poll(). */
+		/* Call select() itself: it reports some conditions differently from poll(). */
 		struct timeval now = {0, 0};
 		ready = select(numbers, readable, writable, urgent, &now);
 		if (UNEXPECTED(ready == 0 && is_cut)) {
@@ -353,7 +353,7 @@ static int hooked_select(int numbers, fd_set *readable, fd_set *writable, fd_set
 			is_closed |= (fds[i].revents & POLLNVAL) != 0;
 		}
 		if (UNEXPECTED(is_closed)) {
-			/* The number may already belong to another file. */
+			/* Stop: the number of a closed descriptor may already belong to another file. */
 			break;
 		}
 	}
@@ -370,7 +370,7 @@ static int hooked_select(int numbers, fd_set *readable, fd_set *writable, fd_set
 	return ready;
 }
 
-/* Notifies fibers that wait for the descriptor before it closes it. */
+/* Wakes fibers that wait for the descriptor, then closes it. */
 static int hooked_close(int fd)
 {
 	if (UNEXPECTED(fermata_spawn_closes(fd))) {
@@ -418,7 +418,7 @@ static void on_clean_up(fermata_fiber *fiber)
 	*slot(fiber) = (slot_of_calls){0};
 }
 
-/* A query runs to its end after its client has disconnected: ending it would cost the connection. */
+/* Returns true while a query runs: it continues after its client has disconnected, since ending it would cost the connection. */
 static bool outlives_client(const fermata_fiber *fiber)
 {
 	return slot(fiber)->waits_for_library && is_query();

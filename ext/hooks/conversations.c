@@ -1,12 +1,12 @@
 /* Sockets over which the application exchanges requests and replies with a server, in order.
  *
  * An exception may end a wait (client disconnect, timeout(), cancelled task) before the reply was read. The next user of the
- * connection would read that reply as its own, which may be another user's data. So such a socket is shut down, and later calls
- * on it fail. This applies to
+ * connection would read that reply as its own, which may be another user's data. So such a socket is shut down, and later calls on
+ * it fail. Sockets of these two kinds are shut down:
  *
- * - a socket in which the wait was ended: read, write, connect or select();
- * - a socket that the handler or task has written to and not read from since, or that has unread bytes, wherever the wait was:
- *   delay() between a request and its reply.
+ * - a socket on which the fiber was waiting: read, write, connect or select();
+ * - any other socket with an outstanding reply: the handler or task has written to it and not read since, or it has unread bytes.
+ *   The fiber may wait elsewhere, for example in delay() between a request and its reply.
  *
  * Excluded are listeners, datagram sockets without a peer, pipes, files, and sockets passed to Runtime::keepOnCancel(). The
  * table is indexed by descriptor; the inode distinguishes a socket from a later one with the same number. */
@@ -23,7 +23,7 @@
 #include "base/optimize_size.h"
 #if __has_include("ext/sockets/php_sockets.h")
 # ifndef HAVE_SOCKETS
-/* The header requires this; the extension may be a loaded one. */
+/* The header requires this. ext/sockets may be a shared extension, for which PHP's config does not define it. */
 #  define HAVE_SOCKETS 1
 # endif
 # include "ext/sockets/php_sockets.h"
@@ -35,16 +35,16 @@
 #define METHOD_BYTES_MAX 33
 #define PATH_BYTES_MAX 257
 #define LINE_BYTES_MAX 1024
-/* Buffer for discarded data, and maximum number of reads; more than a socket buffer holds. */
+/* Buffer size for discarded data, and maximum number of reads. Together they exceed the size of a socket's receive buffer. */
 #define DISCARD_BYTES 16384
 #define DISCARDS_MAX 1024
 
 typedef struct conversation {
 	ino_t inode;                /* 0 = unknown socket */
-	uint64_t user;              /* last user: its `since`, which is unique */
-	/* on the conversation clock */
+	uint64_t user;              /* first use of a connection by its last user (talks.since), which is unique */
+	/* values of fermata_clock() */
 	uint64_t begun_at, used_at;
-	uint64_t written_at; /* 0 = read from since */
+	uint64_t written_at; /* last write; 0 = a read followed */
 	bool is_kept, is_over;
 } conversation;
 
@@ -54,8 +54,8 @@ static struct {
 } table;
 
 typedef struct talks {
-	uint64_t since;  /* first use of a connection by the handler or task, on the clock; 0 = not yet */
-	uint32_t ended;  /* connections shut down while it waited on them or after it had used them; never decreases */
+	uint64_t since;  /* fermata_clock() when the handler or task first used a connection; 0 = not yet */
+	uint32_t ended;  /* number of connections shut down while it waited for them or after it had used them; never decreases */
 } talks;
 
 static fermata_part part;
@@ -93,7 +93,7 @@ static conversation *find(int fd)
 	return it;
 }
 
-/* Connections opened from now on belong to this handler or task. */
+/* Records the first use of a connection. Connections opened later belong to this handler or task. */
 static void begin_talks(fermata_fiber *self)
 {
 	if (!slot(self)->since) {
@@ -199,7 +199,7 @@ static bool is_conversation(int fd)
 	return type >= 0 && option_of(fd, SO_ACCEPTCONN) != 1 && (type != SOCK_DGRAM || has_peer(fd));
 }
 
-/* PHP's snprintf() searches the argument of `%.*s` for its end, and these strings have none. */
+/* Copies a string that has no NUL byte at its end. For `%.*s`, PHP's snprintf() would search the argument for one. */
 static void copy_text(char *to, size_t size, FmStr from)
 {
 	size_t len = MIN(from.len, size - 1);
@@ -255,7 +255,7 @@ static void describe_handler(char *text, size_t size)
 	} else if (fermata_this_socket()) {
 		snprintf(text, size, "a WebSocket handler");
 	} else if (fermata_this_stream()) {
-		/* The request structure already belongs to another request. */
+		/* The request structure may already describe another request. */
 		snprintf(text, size, "the body of a stream");
 	} else {
 		char method[METHOD_BYTES_MAX], path[PATH_BYTES_MAX];
@@ -278,7 +278,7 @@ static ZEND_COLD void say(int fd, bool is_own)
 		(FmStr){line, MIN((size_t)len, sizeof(line) - 1)});
 }
 
-/* Data that has already arrived could still be read. */
+/* Discards data that has already arrived, since a shut down socket can still be read. */
 void fermata_conversation_discard(int fd)
 {
 	char room[DISCARD_BYTES];
@@ -290,7 +290,7 @@ void fermata_conversation_discard(int fd)
 void fermata_conversation_end(int fd)
 {
 	int before = errno;
-	/* Destructors run by the garbage collector between two handlers do not wait either. */
+	/* Destructors that the garbage collector runs between two handlers cannot wait either. */
 	conversation *it = (fermata.handling || fermata_is_collecting()) && !fermata.forked ? find(fd) : NULL;
 	if (it && it->inode != inode_of(fd)) {
 		/* The socket was closed by a call that is not hooked. */
@@ -371,7 +371,7 @@ static ZEND_COLD void on_cut(fermata_fiber *self, uint64_t since)
 	}
 }
 
-/* Returns -1 with an exception pending. */
+/* Returns the descriptor; -1 with an exception pending. */
 static int fd_of(zval *given)
 {
 	if (Z_TYPE_P(given) == IS_RESOURCE) {

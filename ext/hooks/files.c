@@ -1,9 +1,9 @@
 /* Replacements for the C library functions that PHP calls for plain files.
  *
  * Short or cached operations run directly in the loop. All others run in the core, and the fiber waits for them. Only the PHP
- * functions listed below wait. Other code that reads files (include, sessions, opcache, destructors) relies on no handler
- * running during the call. For calls that change nothing, the core only brings the result into the kernel's cache; then the call
- * itself runs here. So its result is current, and the kernel sets positions, flags and errors. */
+ * functions listed below wait. Other code that reads files (include, sessions, opcache, destructors) must not be interrupted by
+ * another handler. For a call that only reads metadata or data, the core brings the result into the kernel's cache, and then the
+ * call itself runs here. So the result is current, and the kernel sets positions, flags and errors. */
 #ifndef _GNU_SOURCE
 # define _GNU_SOURCE
 #endif
@@ -28,7 +28,7 @@
 #ifndef RWF_NOWAIT
 # define RWF_NOWAIT 0x00000008
 #endif
-/* Minimum size of a piece that the core is requested to load. */
+/* Minimum size of a read that is requested from the core. */
 #define PIECE_BYTES_MIN 65536
 #define RESOLVE_ONLY_CACHED 0x20
 #define MAGIC_TMPFS 0x01021994
@@ -37,14 +37,14 @@
 /* No event reports a released lock, so the lock is retried with growing pauses. */
 #define LOCK_PAUSE_MS_MIN 1
 #define LOCK_PAUSE_MS_MAX 50
-/* Pause after which the owner of a session lock is searched for; most locks are free before that. */
+/* Time after which the worker searches for the owner of a session lock; most locks are free before that. */
 #define LOCK_FIRST_LOOK_MS 8
 #define LINE_BYTES_MAX 256
 #define NS_PER_MS 1000000
 #define LOCK_LOG_MS 5000 /* a longer wait for a session lock is logged */
 
-/* Functions whose state stays valid while they wait, because it is on the C stack or in a pinned stream. Functions that close a
- * stream are excluded, and stream_copy_to_stream(), of whose two streams only one is pinned. */
+/* Functions whose state stays valid while they wait: it is on the C stack or in a pinned stream. Functions that close a stream are
+ * excluded. stream_copy_to_stream() is excluded because only one of its two streams is pinned. */
 static const char *const function_names[] = {
 	"copy", "error_log", "fdatasync", "fflush", "fgetc", "fgetcsv", "fgets", "file", "file_exists",
 	"file_get_contents", "file_put_contents", "fileatime", "filectime", "filegroup", "fileinode", "filemtime", "fileowner",
@@ -59,7 +59,7 @@ static const char *const function_names[] = {
 static HashTable functions; /* handlers of these functions */
 static bool is_known;
 
-/* Called before any handler runs. */
+/* Fills `functions`. Called before any handler runs. */
 bool fermata_hook_files(void)
 {
 	if (is_known) {
@@ -84,7 +84,7 @@ void fermata_hook_files_end(void)
 	}
 }
 
-/* Returns true if a stream wrapper of the application is being included, at any call depth. */
+/* Returns true if PHP opens or reads a file for include through a userland stream wrapper, at any call depth. */
 static bool is_including(const zend_execute_data *frame)
 {
 	const zend_execute_data *inner = NULL;
@@ -122,8 +122,8 @@ bool fermata_hook_file_may_wait(void)
 
 typedef enum outcome {
 	DONE,
-	CUT,  /* an exception is pending; the operation continues, because it must not stop halfway */
-	NONE, /* the core cannot run it; the caller has to make the call */
+	CUT,  /* an exception is pending; the core still completes the operation */
+	NONE, /* the core cannot run the operation; the caller has to make the call */
 } outcome;
 
 static outcome work(const FmFileCall *call, int64_t *answer)
@@ -179,8 +179,8 @@ static bool may_try_short(void)
 	return fm_file_may_try(fermata.worker, 0, false, 0, 0);
 }
 
-/* Evaluates `expression` in the loop if that is quick. Otherwise passes `call` to the core, and evaluates `expression` if the
- * core cannot run it. */
+/* Evaluates `expression` directly if the loop has time for a short call. Otherwise passes `call` to the core; if the core cannot
+ * run it, evaluates `expression` after all. */
 #define SHORT_OR_WORK(type, expression, ...) \
 	if (may_wait()) { \
 		if (may_try_short()) { \
@@ -198,7 +198,7 @@ static bool may_try_short(void)
 	} \
 	return (expression)
 
-/* Like SHORT_OR_WORK() for calls that change nothing: the core fills the kernel's cache, then `expression` is evaluated. */
+/* Like SHORT_OR_WORK(), for calls that only read metadata: the core fills the kernel's cache, then `expression` is evaluated. */
 #define SHORT_OR_LOOK(type, expression, path_asked, follows) \
 	if (may_wait()) { \
 		if (may_try_short()) { \
@@ -212,7 +212,7 @@ static bool may_try_short(void)
 	} \
 	return (expression)
 
-/* Brings a path into the kernel's cache; returns false after an exception. */
+/* Has the core look up a path, so that the kernel caches it. Returns false after an exception. */
 static bool look(const char *path, bool follows)
 {
 	const FmFileCall call = {.kind = FM_CALL_LOOK, .path = text_of(path), .flags = follows};
@@ -232,7 +232,7 @@ static int hooked_lstat(const char *path, struct stat *found)
 	SHORT_OR_LOOK(int, lstat(path, found), path, false);
 }
 
-/* Used by programs linked with a glibc before 2.33. On 64-bit systems all versions of the structure are the same. */
+/* Called by objects linked with a glibc before 2.33. On 64-bit systems, all versions of `struct stat` are the same. */
 static int hooked_xstat(int version, const char *path, struct stat *found)
 {
 	return hooked_stat(path, found);
@@ -285,8 +285,8 @@ static int hooked_mkdir(const char *path, mode_t mode)
 
 /* open() */
 
-/* Opens a file if its path is in the kernel's cache. Returns true with a descriptor or with errno set, false if the kernel would
- * have to read a disk. */
+/* Opens a file if its path is in the kernel's cache. Returns true with a descriptor or with errno set. Returns false if the kernel
+ * would have to read the disk. */
 static bool open_cached(const char *path, int flags, int *fd)
 {
 #ifdef SYS_openat2
@@ -349,14 +349,14 @@ static int hooked_open_2(const char *path, int flags)
 
 /* read() and write() */
 
-/* Some kernels do not report cached pages of tmpfs, which is entirely in memory. */
+/* Returns true for tmpfs and ramfs, which are in memory. Some kernels do not report their pages as cached. */
 static bool is_in_memory(int fd)
 {
 	struct statfs found;
 	return fstatfs(fd, &found) == 0 && (found.f_type == MAGIC_TMPFS || (unsigned long)found.f_type == MAGIC_RAMFS);
 }
 
-/* read() of a regular file: short only at the end of the file. */
+/* Reads a regular file. The result is shorter than `len` only at the end of the file or after an error. */
 static ssize_t read_file(int fd, char *buf, size_t len)
 {
 	size_t got = 0, in_turn = 0, inline_max = fm_file_inline_bytes_max(fermata.worker);
@@ -391,7 +391,7 @@ static ssize_t read_file(int fd, char *buf, size_t len)
 		got += (size_t)part;
 		in_turn += (size_t)part;
 		if (got < len && in_turn >= inline_max) {
-			/* Yield after a large cached read. */
+			/* Let other fibers run after a large read from the cache. */
 			in_turn = 0;
 			fermata_fibers_end_turn();
 			if (UNEXPECTED(fermata_hook_wait(0) == FERMATA_WAIT_FAILED)) {
@@ -411,7 +411,7 @@ bool fermata_hook_reads_file(int fd, const struct stat *found, void *buf, size_t
 	return true;
 }
 
-/* Writes of this worker that are queued for the file run first. */
+/* Earlier writes of this worker that are queued for the file run first. */
 bool fermata_hook_writes_file(int fd, const struct stat *found, const void *buf, size_t len, ssize_t *result)
 {
 	if (!S_ISREG(found->st_mode) || !fermata_hook_is_on(FERMATA_HOOK_FILES) || !fermata_hook_is_loop() || !fermata.handling
@@ -452,7 +452,7 @@ static ssize_t hooked_copy_file_range(int from, off_t *from_at, int to, off_t *t
 	return copy_file_range(from, from_at, to, to_at, len, flags);
 }
 
-/* Always runs in the core: these calls write to the disk. */
+/* Always runs the call in the core, because it writes to the disk. */
 #define WORK(expression, ...) \
 	if (may_wait()) { \
 		const FmFileCall call = __VA_ARGS__; \
@@ -488,8 +488,8 @@ static int hooked_ftruncate(int fd, off_t len)
 	WORK(ftruncate(fd, len), {.kind = FM_CALL_TRUNCATE, .fd = fd, .len = (uint64_t)len});
 }
 
-/* Returns true if PHP's session module requests the lock. It waits even with the hook off; the request holds the session
- * meanwhile (state/sessions.c). */
+/* Returns true if PHP's session module requests the lock. Such a call waits even if the hook is off, while the request keeps its
+ * session (state/sessions.c). */
 static bool is_session_lock(void)
 {
 	const zend_execute_data *frame = EG(current_execute_data);
@@ -514,7 +514,7 @@ static bool has_lock(long fd)
 	return found;
 }
 
-/* Returns true if another descriptor of this process has the lock that a flock() of this one waits for. */
+/* Returns true if another descriptor of this process has the lock that flock() on this descriptor waits for. */
 static bool has_lock_itself(int fd)
 {
 	struct stat file, other;
@@ -544,7 +544,7 @@ static ZEND_COLD void log_long_lock(uint64_t waited_ms)
 	fm_worker_tell(fermata.worker, FERMATA_LOG_WARNING, true, (FmStr){line, MIN((size_t)len, sizeof(line) - 1)}, &detail);
 }
 
-/* Fails the wait for a session lock with an exception, so that the session is not used without the lock. */
+/* Ends the wait for a session lock with an exception, so that the session is not used without the lock. */
 static ZEND_COLD int give_up_session_lock(bool is_own)
 {
 	fermata_session_unlocked();
@@ -570,7 +570,7 @@ static bool pause_for_lock(uint64_t pause_ms, bool waits)
 	return true;
 }
 
-/* Another handler of this worker may have the lock and cannot run; a blocking call would deadlock. */
+/* Holds the worker until the next attempt. A blocking flock() could deadlock: another handler of this worker may have the lock. */
 static ZEND_COLD bool hold_for_lock(uint64_t pause_ms)
 {
 	return fermata_hook_hold(fm_worker_now_ms(fermata.worker) + pause_ms) != FERMATA_WAIT_FAILED;

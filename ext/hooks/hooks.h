@@ -42,13 +42,13 @@ typedef struct fermata_replacement {
 
 /* patch.c */
 bool fermata_patch_is_possible(void);
-/* Returns true if the object is loaded. "php" means the object that contains PHP. Other names match the start of the file name. */
+/* Returns true if the object is loaded. "php" means the object that contains PHP. Any other name is the start of a file name. */
 bool fermata_patch_has(const char *object);
 /* Replaces `calls` in the object's tables. Returns the number of replaced entries and adds to `failed` the number that failed. */
 uint32_t fermata_patch(const char *object, const fermata_replacement *calls, size_t len, uint32_t *failed);
 /* Writes one pointer, also in memory that is mapped read-only. Returns false if the kernel refuses. */
 bool fermata_patch_pointer(void **place, void *value);
-/* Like fermata_patch_pointer(), but never restored: for memory that is freed before the extension shuts down. */
+/* Like fermata_patch_pointer(), but fermata_patch_undo() does not restore the value: the memory may already be freed then. */
 bool fermata_patch_lasting(void **place, void *value);
 /* Returns the number of recorded changes; fermata_patch_undo() reverts all changes beyond that number. */
 uint32_t fermata_patch_len(void);
@@ -75,9 +75,10 @@ typedef enum fermata_hook_place {
 	FERMATA_PLACE_CUT,     /* fail: the client has disconnected, the task was cancelled, … */
 	FERMATA_PLACE_FREE,    /* call the C library, as without hooks */
 } fermata_hook_place;
-/* Returns the required behaviour of a call that would block at this point. */
+/* Returns how a call that would block at this point has to behave. */
 fermata_hook_place fermata_hook_where(void);
-/* Runs poll() in FERMATA_PLACE_BOUNDED. Returns 0 when `timeout_ms` or the bound of such waits has passed. */
+/* Runs poll() in FERMATA_PLACE_BOUNDED. Returns 0 after `timeout_ms`, or when the handler or task may hold the worker no
+ * longer. */
 int fermata_hook_poll_bounded(struct pollfd *fds, nfds_t len, int timeout_ms);
 /* Like fermata_wait() and fermata_wait_fds(), but with PHP's globals saved. If an exception ends the wait, the connections in
  * `fds` are shut down. */
@@ -86,7 +87,7 @@ fermata_wait_result fermata_hook_wait(uint64_t due_ms);
 fermata_wait_result fermata_hook_hold(uint64_t due_ms);
 fermata_wait_result fermata_hook_hold_fds(struct pollfd *fds, nfds_t len, uint64_t due_ms);
 fermata_wait_result fermata_hook_wait_fds(struct pollfd *fds, nfds_t len, uint64_t due_ms);
-/* Like fermata_hook_wait_fds(), but shuts down no connection. For a library that cleans up after an ended wait itself. */
+/* Like fermata_hook_wait_fds(), but shuts down no connection: for a library that cleans up after an ended wait itself. */
 fermata_wait_result fermata_hook_wait_fds_only(struct pollfd *fds, nfds_t len, uint64_t due_ms);
 fermata_wait_result fermata_hook_wait_fd(int fd, short events, uint64_t due_ms, short *happened);
 
@@ -98,15 +99,15 @@ extern const size_t fermata_calls_sleep_len, fermata_calls_poll_len, fermata_cal
 	fermata_calls_close_len;
 /* Records the loop's thread and prepares the hooks of sockets. */
 void fermata_hooks_init(void);
-/* poll() that suspends the fiber instead of the worker. */
+/* Replacement for poll() that suspends the fiber instead of blocking the worker. */
 int fermata_hook_poll(struct pollfd *fds, nfds_t len, int timeout_ms);
 
 /* conversations.c */
 void fermata_conversations_init(void);
 /* Returns the number of connections that were shut down while this fiber waited on them or after it had used them. */
 uint32_t fermata_conversations_ended(void);
-/* Record that a socket of the application was connected, written to or read from. The call for closing applies to every
- * descriptor. */
+/* Record that a socket of the application was connected, written to, read from or closed. fermata_conversation_closed() accepts
+ * any descriptor. */
 void fermata_conversation_opened(int fd);
 void fermata_conversation_wrote(int fd);
 void fermata_conversation_read(int fd);
@@ -115,60 +116,61 @@ void fermata_conversation_closed(int fd);
 void fermata_conversation_end(int fd);
 /* Does the same for all sockets in `fds`, after a wait for them was ended. */
 void fermata_conversation_end_all(const struct pollfd *fds, nfds_t len);
-/* Returns when the handler or task first used a connection, on the clock; 0 if it has used none. */
+/* Returns fermata_clock() at the first use of a connection by the handler or task; 0 if it has used none. */
 uint64_t fermata_conversations_since(const fermata_fiber *fiber);
 /* Returns a number unique to the connection; 0 if the descriptor is not a socket. */
 uint64_t fermata_conversation_number(int fd);
-/* These two require a descriptor with a conversation number. */
+/* The next two functions require a descriptor with a conversation number. */
 bool fermata_conversation_has_one_peer(int fd);
 bool fermata_conversation_is_kept(int fd);
-/* Returns when a handler or task last read or wrote, on the monotonic clock. */
+/* Returns fermata_clock() at the last use by a handler or task. */
 uint64_t fermata_conversation_used_at(int fd);
 /* Returns true if the descriptor number now belongs to another file. */
 bool fermata_conversation_is_gone(int fd);
-/* Return true if every request was answered and every reply read, and if unread data has arrived. */
+/* The first returns true if every request has been answered and every reply read; the second, if unread data has arrived. */
 bool fermata_conversation_is_at_rest(int fd);
 bool fermata_conversation_is_unread(int fd);
 /* Discards data that has arrived. */
 void fermata_conversation_discard(int fd);
-/* Shuts down a connection whose handler or task finished in the middle of an exchange. */
+/* Shuts down a connection because its handler or task finished in the middle of an exchange; `what` names the exchange. */
 void fermata_conversation_end_left(int fd, const char *what);
 
-/* owners.c: streams and sockets of the application that handlers share. */
+/* owners.c: the application's streams and sockets that handlers share */
 void fermata_owners_init(void);
 typedef enum fermata_side {
 	FERMATA_SIDE_READ,
 	FERMATA_SIDE_WRITE,
 } fermata_side;
-/* Waits until this fiber owns the connection. Returns false after an exception, or if the connection was closed during the wait.
- * Sets `*entered` if the caller has to call fermata_owner_leave(). */
+/* Waits until this fiber may use the connection. Returns false after an exception, or if the connection was closed during the
+ * wait. Sets `*entered` if the caller has to call fermata_owner_leave(). */
 bool fermata_owner_enter(int fd, fermata_side side, bool *entered);
-/* `is_done`: data was read or written. `is_timed_out`: the wait timed out. */
+/* Ends a call. `is_done`: it read or wrote data. `is_timed_out`: its wait timed out. */
 void fermata_owner_leave(int fd, fermata_side side, bool is_done, bool is_timed_out);
-/* Records a library's wait on this descriptor only. The library checks the descriptor itself after the wait. */
+/* Records that a library waits for this descriptor only. The library checks the descriptor itself after the wait. */
 void fermata_owner_note_wait(int fd);
 /* Marks the start of a wait. Returns true if the caller has to call fermata_owner_end_wait(). */
 bool fermata_owner_begin_wait(int fd, fermata_side side);
 void fermata_owner_end_wait(int fd, fermata_side side);
-/* The handler has finished while a PHP Fiber is suspended inside the call. */
+/* Called when a handler has finished while a PHP Fiber is suspended inside the call. */
 void fermata_owner_left(int fd, fermata_side side, const fermata_fiber *fiber);
 /* Record data that was written to or read from the connection. */
 void fermata_owner_wrote(int fd, const char *text, size_t len);
 void fermata_owner_read(int fd, const char *text, size_t len);
 /* Returns true if another fiber is inside a call of the other side. */
 bool fermata_owner_is_other_inside(int fd, fermata_side side);
-/* For two fibers inside one TLS stream: true if the stream was made non-blocking for both. */
+/* Returns a flag for two fibers inside one TLS stream: true if the socket is non-blocking for both. */
 bool *fermata_owner_flipped(int fd);
-/* Wakes the fibers queued for a closed connection; each finds it closed. */
+/* Wakes the fibers queued for a closed connection. Each of them then detects that it is closed. */
 void fermata_owner_closed(int fd);
-/* Wakes the queue before the connection is closed, unless a fiber is inside a call. Returns false if the queue is empty. */
+/* Called before the connection is closed: wakes the queued fibers, unless a fiber is inside a call. Returns false if none is
+ * queued. */
 bool fermata_owner_end_queue(int fd);
-/* Returns the fiber that the queued fiber `by` waits for; NULL if none in particular. */
+/* Returns the fiber that the queued fiber `by` waits for; NULL if there is no particular one. */
 const fermata_fiber *fermata_owner_waited_for(int fd, const fermata_fiber *by);
-/* Drops all waiters after a fatal error: their fibers never resume. */
+/* Drops all waiters after a fatal error, since their fibers never resume. */
 void fermata_owners_forget(void);
 
-/* awaited.c: which connection or object a fiber waits for while another one uses it. Each has a key. */
+/* awaited.c: the connection or object that a fiber waits for while another fiber uses it. Each connection and object has a key. */
 void fermata_awaited_init(void);
 /* Records that the fiber waits for the holder of this key; 0 clears the record. */
 void fermata_note_awaited(fermata_fiber *fiber, uintptr_t key);
@@ -183,7 +185,7 @@ static zend_always_inline bool fermata_key_is_of_fd(uintptr_t key)
 {
 	return key & 1;
 }
-/* Throws MisuseError: another fiber is inside a call of `what`. Keeps a pending exception. */
+/* Throws a MisuseError: another fiber is inside a call of `what`. An exception that is already pending stays. */
 ZEND_COLD void fermata_refuse_shared(const char *what);
 
 /* sockets.c */
@@ -195,7 +197,7 @@ ssize_t fermata_hook_recv(int fd, void *buf, size_t len);
 ssize_t fermata_hook_send(int fd, const void *buf, size_t len);
 
 /* stream_kinds.c */
-/* PHP's table of operations for a kind of streams, with the original functions. */
+/* A kind of stream: PHP's table of operations, and the functions that the table had before it was changed. */
 typedef struct fermata_stream_kind {
 	const php_stream_ops *ops;
 	ssize_t (*write)(php_stream *stream, const char *buf, size_t count);
@@ -206,11 +208,11 @@ typedef struct fermata_stream_kind {
 } fermata_stream_kind;
 /* Records a kind before its table is changed. Returns false if the kind is already recorded or there are too many. */
 bool fermata_stream_kind_add(const php_stream_ops *ops, bool is_connection);
-/* Returns the kind of a stream whose kind is recorded. */
+/* Returns the kind of a stream whose kind was added. */
 const fermata_stream_kind *fermata_stream_kind_of(const php_stream *stream);
 /* Returns the descriptor of a stream over a socket; -1 for other streams. */
 int fermata_stream_socket(const php_stream *stream);
-/* Returns true if PHP's buffer of a stream over this socket has unread bytes; the second function discards them. */
+/* Returns true if PHP's buffer of a stream over this socket has unread bytes. The second function discards those bytes. */
 bool fermata_stream_is_unread(int fd);
 void fermata_stream_discard(int fd);
 
@@ -219,7 +221,7 @@ void fermata_hook_streams_init(void);
 bool fermata_hook_streams(void);
 /* Hooks userland stream wrappers. Called in every worker, whichever hooks are on. */
 void fermata_hook_user_streams(void);
-/* Does the same for another kind of stream whose read function runs PHP code. */
+/* Hooks the read function of another kind of stream that runs PHP code. */
 void fermata_hook_reads(const php_stream_ops *ops);
 void fermata_hook_streams_end(void);
 
@@ -234,9 +236,9 @@ extern const size_t fermata_calls_spawn_len;
 /* Replaces proc_open(). Returns true. */
 bool fermata_spawn_start(void);
 void fermata_spawn_end(void);
-/* Sets close-on-exec on all open files except the standard streams, so that commands started later do not inherit them. */
+/* Sets close-on-exec on all open files except the standard streams, so that a command does not inherit them. */
 void fermata_files_keep_out(void);
-/* Returns true if proc_open() is collecting actions for its command, which is then to close the descriptor. */
+/* Returns true if the descriptor was closed inside proc_open() before its exec: the command will close it instead. */
 bool fermata_spawn_closes(int fd);
 
 /* files.c */
@@ -245,11 +247,11 @@ extern const fermata_replacement fermata_calls_files[];
 extern const size_t fermata_calls_files_len;
 bool fermata_hook_files(void);
 void fermata_hook_files_end(void);
-/* Like fermata_hook_may_wait(), for functions that work on files. */
+/* Like fermata_hook_may_wait(), for functions that operate on files. */
 bool fermata_hook_file_may_wait(void);
 /* Runs fsync() or fdatasync(). */
 int fermata_hook_sync(int fd, bool data_only);
-/* Return false if the descriptor is not a regular file, or if its call cannot wait here. */
+/* Read from or write to a regular file. Return false if the descriptor is not a regular file, or if the call cannot wait here. */
 bool fermata_hook_reads_file(int fd, const struct stat *found, void *buf, size_t len, ssize_t *result);
 bool fermata_hook_writes_file(int fd, const struct stat *found, const void *buf, size_t len, ssize_t *result);
 

@@ -1,18 +1,18 @@
 /* Ownership of connections that the application opened: blocking streams and Sockets with one peer, shared by handlers.
  *
- * Only the library that opened a connection knows its protocol: sending a mail takes ten commands, a Redis transaction any
- * number. So the handler or task that uses a connection first owns it, with all tasks of that handler, until it finishes. Other
- * handlers queue, for at most `shared_wait_timeout_ms`. Within one handler, only calls of the same side exclude each other: one
- * fiber may read while another writes. No request is sent while another task waits for a reply.
+ * Only the library that opened a connection knows its protocol: sending a mail takes ten commands, a Redis transaction any number.
+ * So the handler or task that uses a connection first owns it until it finishes. All tasks of that handler share the ownership.
+ * Other handlers queue, for at most `shared_wait_timeout_ms`. Within one handler, only calls of the same side exclude each other:
+ * one fiber may read while another writes. No request is sent while another task waits for a reply.
  *
- * For Redis and SMTP, the text of the commands shows where an exchange ends, as for the objects of guards.c. The next owner then
- * continues as soon as the current one waits elsewhere with all its replies read; Redis replies are counted. A connection left
+ * For Redis and SMTP, the text of the commands shows where an exchange ends, as for the objects of guards.c. There, the next owner
+ * continues as soon as the current one waits elsewhere and has read all its replies. Redis replies are counted. A connection left
  * inside a transaction or a mail is shut down, since the next commands would join it.
  *
  * Connections passed to Runtime::keepOnCancel() have no owner: their messages identify the recipient. Non-blocking streams have
  * none either, since their library dispatches messages itself. An exception is a library that waits for one such stream only, as
- * php-amqplib does in stream_select(). Its wait counts as a blocking call: a concurrent reader would consume the awaited data.
- * So no request is sent before the previous reply was read. */
+ * php-amqplib does in stream_select(). Its wait counts as a blocking call: another reader would consume the data that it waits
+ * for. So no request is sent before the previous reply was read. */
 #ifndef _GNU_SOURCE
 # define _GNU_SOURCE
 #endif
@@ -30,11 +30,11 @@
 
 /* A fiber that has used a connection. */
 typedef struct fermata_claim {
-	struct fermata_claim *next;          /* next claim of the same connection, latest first; all of one family */
+	struct fermata_claim *next;          /* next claim of the same connection, latest first; all claims belong to one family */
 	struct fermata_claim *next_of_fiber;
 	fermata_fiber *fiber;
 	int fd;
-	uint64_t begun_at;            /* on the conversation clock */
+	uint64_t begun_at;            /* fermata_clock() at the first use */
 } fermata_claim;
 
 typedef enum protocol {
@@ -46,21 +46,21 @@ typedef enum protocol {
 
 typedef enum sharing {
 	SHARING_OWNED,
-	SHARING_IN_PLACE, /* no owner; each fiber waits for its reply right after the request */
+	SHARING_IN_PLACE, /* no owner; a library waits for this stream only, and reads each reply right after its request */
 	SHARING_KEPT,
 } sharing;
 
-/* State open in the connection. */
+/* Unfinished operations of the connection. */
 #define OPEN_MULTI 1
 #define OPEN_WATCH 2
-#define OPEN_SUBSCRIPTION 4 /* or MONITOR: ends only with the connection */
-#define OPEN_MAIL 8         /* a mail, and commands before the first: EHLO, STARTTLS, AUTH */
-#define OPEN_TEXT 16        /* between DATA and the line with a dot */
+#define OPEN_SUBSCRIPTION 4 /* or MONITOR: lasts until the connection is closed */
+#define OPEN_MAIL 8         /* a mail, and the commands before the first mail: EHLO, STARTTLS, AUTH */
+#define OPEN_TEXT 16        /* between DATA and the line with the final dot */
 
-/* Parser state of a Redis reply, which may arrive in any pieces. */
+/* Parser state of a Redis reply, which may be split at any byte. */
 typedef struct redis_reply {
-	uint64_t elements;   /* remaining elements; 0 = not started */
-	uint64_t bytes_left; /* remaining bytes of a string, with its CRLF */
+	uint64_t elements;   /* missing elements; 0 = no reply has started */
+	uint64_t bytes_left; /* missing bytes of a string, with its CRLF */
 	uint64_t number;     /* number in the current line */
 	char kind;           /* first byte of the current line; 0 = between two lines */
 	bool is_negative;
@@ -70,10 +70,10 @@ typedef struct redis_reply {
 typedef struct ownership {
 	uint64_t conversation;  /* conversation number; 0 = unknown */
 	bool has_peer;          /* false for listeners and datagram sockets without a peer, which have no owner */
-	bool is_in_place;       /* non-blocking, and a library waits for it only */
+	bool is_in_place;       /* non-blocking, and a library waits for this stream only (SHARING_IN_PLACE) */
 	bool is_late;           /* a wait for a reply timed out */
-	bool is_cut_short;      /* an owner has used it, and an exception ended a wait of that owner elsewhere */
-	bool is_flipped;        /* two fibers are inside a TLS stream, which is non-blocking meanwhile */
+	bool is_cut_short;      /* an exception ended a wait of an owner after that owner had used the connection */
+	bool is_flipped;        /* two fibers are inside a TLS stream, whose socket is non-blocking until both have left */
 	protocol protocol;
 	uint8_t open;
 	/* for a Redis command that is only partly written */
@@ -82,20 +82,20 @@ typedef struct ownership {
 	uint64_t bytes_left;
 	uint64_t unanswered;    /* Redis commands without a complete reply */
 	redis_reply reply;      /* reply being read */
-	bool has_replied;       /* the peer has sent data at some time */
+	bool has_replied;       /* the peer has sent data at least once */
 	bool is_unanswered;     /* a previous owner has written data and read no reply since */
-	bool has_reply;         /* a reply to it will arrive or has arrived */
-	uint64_t left_by;       /* family of that owner, of which another task may read the reply; 0 = none left */
+	bool has_reply;         /* the missing reply will arrive or has arrived */
+	uint64_t left_by;       /* family of the previous owner, whose other tasks may read the reply; 0 = none left */
 	fermata_claim *claims;
 	const fermata_fiber *inside[2]; /* by side: fiber inside a call */
-	const fermata_fiber *selects[2]; /* by side: fiber that waits for this connection only, in stream_select() */
-	const fermata_fiber *asker;     /* has written, and no fiber has read since */
+	const fermata_fiber *selects[2]; /* by side: fiber in stream_select() for this connection only */
+	const fermata_fiber *asker;     /* fiber that has written, if no fiber has read since */
 	const fermata_fiber *writer;    /* last writer; compared, never dereferenced */
 } ownership;
 
 /* A fiber that waits for a connection. Stored on the fiber's C stack. */
 typedef struct turn {
-	fermata_waiter waiter; /* first member: the list links these */
+	fermata_waiter waiter; /* first member: the list links waiters */
 	int fd;
 	fermata_side side;
 	sharing how;
@@ -165,7 +165,7 @@ static bool is_behind(const fermata_fiber *self, int fd, const turn *mine)
 
 /* The table */
 
-/* Returns NULL if the descriptor has no owner: a file, a listener, datagrams. */
+/* Returns NULL for a descriptor that cannot have an owner: a file, a listener, a datagram socket. */
 static ownership *find(int fd)
 {
 	uint64_t conversation = fermata_conversation_number(fd);
@@ -231,25 +231,25 @@ static void drop_claims(ownership *it)
 	}
 }
 
-/* Returns the open state that commands of the next owner would join. */
+/* Returns the name of an unfinished operation that the next owner's commands would join; NULL if there is none. */
 static const char *what_is_open(const ownership *it)
 {
 	return it->open & OPEN_MULTI ? "a transaction (MULTI)" : it->open & OPEN_WATCH ? "a WATCH" : it->open & OPEN_SUBSCRIPTION
 		? "a subscription" : it->open & OPEN_MAIL ? "a mail" : it->is_late ? "a reply that was waited for in vain" : NULL;
 }
 
-/* Returns true if every request was answered and every reply read. */
+/* Returns true if every request has been answered and every reply read. */
 static bool is_answered(const ownership *it, int fd)
 {
 	return !it->unanswered && !it->reply.elements && fermata_conversation_is_at_rest(fd);
 }
 
-/* The last fiber of the owning family has finished or has released the connection. */
+/* Called when the last fiber of the owning family has finished or released the connection. */
 static void become_free(ownership *it, int fd, const fermata_fiber *by, bool has_failed)
 {
 	const char *open = what_is_open(it);
 	if (!open && UNEXPECTED(it->protocol != PROTOCOL_NEW && !is_answered(it, fd))) {
-		/* A peer that never sends data may be a log server, which does not reply. */
+		/* A peer that has never sent data may be a log server, which does not reply. */
 		it->has_reply = it->protocol != PROTOCOL_OTHER || it->has_replied || fermata_conversation_is_unread(fd);
 		it->is_unanswered = true;
 		it->left_by = by->family;
@@ -273,7 +273,7 @@ static void become_free(ownership *it, int fd, const fermata_fiber *by, bool has
 	it->bytes_left = 0;
 }
 
-/* Returns true if the next owner may continue although the current one has not finished. */
+/* Returns true if the next owner may continue before the current one has finished. */
 static bool is_at_rest(const ownership *it, int fd)
 {
 	return it->protocol > PROTOCOL_OTHER && !it->open && !it->bytes_left && !it->arguments_left && !it->inside[FERMATA_SIDE_READ]
@@ -282,24 +282,25 @@ static bool is_at_rest(const ownership *it, int fd)
 
 /* The queue */
 
-/* Returns true if a call has to wait for a call of another task of the same handler. Without an owner, any fiber counts. */
+/* Returns true if a call has to wait for a call of another task of the same handler, or of any other fiber if there is no
+ * owner. */
 static bool is_inside(const ownership *it, int fd, const fermata_fiber *self, fermata_side side, sharing how)
 {
 	if ((it->inside[side] && it->inside[side] != self) || (it->selects[side] && it->selects[side] != self)) {
 		return true;
 	}
-	/* A part of the writer's reply may have arrived. */
+	/* A part of the reply for the writer may have arrived. */
 	if (side == FERMATA_SIDE_WRITE && how == SHARING_IN_PLACE && it->writer && it->writer != self
 			&& it->selects[FERMATA_SIDE_READ] == it->writer) {
 		return true;
 	}
-	/* A reply that another fiber waits for has to be read first. */
+	/* The fiber that waits for a reply has to read it first. */
 	return side == FERMATA_SIDE_WRITE && how != SHARING_KEPT && it->asker && it->asker != self
 		&& (it->inside[FERMATA_SIDE_READ] == it->asker || it->inside[FERMATA_SIDE_WRITE] == it->asker
 			|| it->selects[FERMATA_SIDE_READ] == it->asker || it->selects[FERMATA_SIDE_WRITE] == it->asker || queues(it->asker, fd));
 }
 
-/* `mine` is NULL for a fiber that is not queued. */
+/* Returns true if the call may start. `mine` is the fiber's place in the queue; NULL if it is not queued. */
 static bool may_go_on(ownership *it, int fd, const fermata_fiber *self, fermata_side side, sharing how, const turn *mine)
 {
 	if (is_inside(it, fd, self, side, how)) {
@@ -309,11 +310,11 @@ static bool may_go_on(ownership *it, int fd, const fermata_fiber *self, fermata_
 		return true;
 	}
 	if (how == SHARING_IN_PLACE) {
-		/* A request may be written in parts, which must stay together. */
+		/* A fiber may write its request in parts, and no other request may come between them. */
 		return side == FERMATA_SIDE_READ || it->asker == self || EXPECTED(!owners.turns.first) || !is_behind(self, fd, mine);
 	}
 	if (it->claims && is_family(it->claims->fiber, self)) {
-		/* Queued fibers run before a new exchange starts. */
+		/* A new exchange starts only after the queued fibers have run. */
 		return mine || side == FERMATA_SIDE_READ || EXPECTED(!owners.turns.first) || !others_wait(self, fd, NULL)
 			|| !is_at_rest(it, fd);
 	}
@@ -349,7 +350,7 @@ static ZEND_COLD void throw_late(const ownership *it)
 		(zend_ulong)fermata_fibers_shared_wait_ms(), place);
 }
 
-/* Returns false after an exception, or if the connection was closed. */
+/* Queues until the call may start. Returns false after an exception, or if the connection was closed. */
 static ZEND_COLD bool wait_for_turn(int fd, fermata_side side, sharing how)
 {
 	fermata_fiber *self = fermata_this_fiber();
@@ -365,7 +366,7 @@ static ZEND_COLD bool wait_for_turn(int fd, fermata_side side, sharing how)
 		return false;
 	}
 	if (it->claims && is_family(it->claims->fiber, self) && !is_inside(it, fd, self, side, how)) {
-		/* The fiber yields the connection to those queued. */
+		/* The owner gives up the connection to the fibers that are queued for it. */
 		drop_claims(it);
 		wake(it, fd);
 	}
@@ -387,13 +388,14 @@ static ZEND_COLD bool wait_for_turn(int fd, fermata_side side, sharing how)
 		if (waited == FERMATA_WAIT_DUE) {
 			throw_late(it);
 		}
-		/* The fiber may have been woken to proceed, so wake the next. */
+		/* The fiber may have been woken to continue, but cannot. Wake the next one instead. */
 		wake(it, fd);
 	}
 	return is_mine;
 }
 
-/* Only tasks of the previous owner may read its outstanding reply. */
+/* Decides about a reply that the previous owner has not read: only a task of that owner may read it. Otherwise shuts down the
+ * connection. */
 static ZEND_COLD void take_over(ownership *it, int fd, const fermata_fiber *self, fermata_side side)
 {
 	if (it->left_by && it->left_by == self->family) {
@@ -430,7 +432,7 @@ bool fermata_owner_begin_wait(int fd, fermata_side side)
 {
 	ownership *it = known(fd);
 	const fermata_fiber *self = fermata_this_fiber();
-	/* Waiting does not own the connection; several fibers may wait at the same time. */
+	/* A wait does not make the fiber the owner; several fibers may wait at the same time. */
 	if (!it || it->inside[side] || it->selects[side] || fermata_conversation_is_kept(fd) || (it->claims ? !is_family(it->claims->fiber, self) : !it->is_in_place)) {
 		return false;
 	}
@@ -458,7 +460,7 @@ bool fermata_owner_enter(int fd, fermata_side side, bool *entered)
 		return true;
 	}
 	ownership *it = find(fd);
-	/* A TLS stream is non-blocking while a fiber is inside a call. */
+	/* The socket of a TLS stream is non-blocking while a fiber is inside a call. */
 	if (!it || it->inside[side] == self || (!it->claims && !it->inside[!side] && !it->is_in_place && !is_blocking(fd))) {
 		return true;
 	}
@@ -500,7 +502,7 @@ void fermata_owner_leave(int fd, fermata_side side, bool is_done, bool is_timed_
 		it->asker = side == FERMATA_SIDE_WRITE ? fermata_this_fiber() : NULL;
 		it->writer = side == FERMATA_SIDE_WRITE ? fermata_this_fiber() : it->writer;
 		it->has_replied |= side == FERMATA_SIDE_READ;
-		/* A late reply can no longer be matched to its request, except on Redis, whose replies are counted. */
+		/* A late reply cannot be matched to its request, except with Redis, whose replies are counted. */
 		it->is_late &= it->protocol != PROTOCOL_REDIS;
 	} else if (UNEXPECTED(is_timed_out && side == FERMATA_SIDE_READ && it->asker)) {
 		it->is_late = true;
@@ -555,7 +557,8 @@ static void note_redis(ownership *it, const char *name, size_t len)
 	}
 }
 
-/* Commands are arrays of strings with lengths. The lengths show where a partly written command continues. */
+/* Parses the commands that are written. A command is an array of strings with their lengths, so a partly written command can be
+ * continued. */
 static void read_redis(ownership *it, const char *at, size_t len)
 {
 	const char *end = at + len;
@@ -607,7 +610,7 @@ static bool begins_with(const char *text, size_t len, const char *beginning)
 	return len >= strlen(beginning) && strncasecmp(text, beginning, strlen(beginning)) == 0;
 }
 
-/* Libraries write complete lines; the line with the dot ends a mail. */
+/* Parses the commands that are written. Libraries write complete lines. The line with the final dot ends a mail. */
 static void read_smtp(ownership *it, const char *text, size_t len)
 {
 	if (it->open & OPEN_TEXT) {
@@ -659,7 +662,7 @@ static bool end_reply_line(redis_reply *it)
 			it->elements += 2 * number;
 			break;
 		case '|':
-			/* Attributes precede the value that they belong to. */
+			/* Attributes precede the value to which they belong. */
 			it->elements += 2 * number + 1;
 			break;
 		default:
@@ -670,7 +673,7 @@ static bool end_reply_line(redis_reply *it)
 	return true;
 }
 
-/* Counts complete replies of Redis (RESP2 and RESP3). */
+/* Parses replies of Redis (RESP2 and RESP3), and counts the complete ones. */
 static void read_replies(ownership *it, const char *at, size_t len)
 {
 	redis_reply *reply = &it->reply;
@@ -786,7 +789,7 @@ static void on_clean_up(fermata_fiber *fiber)
 	while (slot(fiber)->claims) {
 		ownership *it = &owners.at[slot(fiber)->claims->fd];
 		for (int side = 0; side < 2; side++) {
-			/* A PHP Fiber is suspended inside a call. */
+			/* A PHP Fiber of the handler may be suspended inside a call. */
 			if (UNEXPECTED(it->inside[side] == fiber)) {
 				it->inside[side] = NULL;
 			}
@@ -798,8 +801,8 @@ static void on_clean_up(fermata_fiber *fiber)
 	}
 }
 
-/* An exception ended a wait of the fiber. Connections with an unknown protocol that it has used since then are not passed to
- * another handler, even if PHP code catches the exception. */
+/* Called when an exception ends a wait of the fiber. Connections with an unknown protocol that the fiber has used after `since`
+ * are not passed to another handler, even if PHP code catches the exception. */
 static ZEND_COLD void on_cut(fermata_fiber *fiber, uint64_t since)
 {
 	since = MAX(since, fermata_conversations_since(fiber));
@@ -858,7 +861,7 @@ const fermata_fiber *fermata_owner_waited_for(int fd, const fermata_fiber *by)
 			return it->selects[side];
 		}
 	}
-	/* A fiber outside the queue may already have finished. */
+	/* A writer outside the queue may already have finished. */
 	return it->asker && it->asker != by && queues(it->asker, fd) ? it->asker : NULL;
 }
 

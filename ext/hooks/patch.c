@@ -36,7 +36,7 @@ static struct {
 
 typedef struct search {
 	const char *object;
-	const fermata_replacement *calls; /* NULL = only search for the object */
+	const fermata_replacement *calls; /* NULL = only test if the object is loaded */
 	size_t calls_len;
 	bool is_found;
 	uint32_t changed, failed;
@@ -58,8 +58,9 @@ bool fermata_patch_is_possible(void)
 #endif
 }
 
-/* Cached region of /proc/self/maps: the linker makes tables read-only after filling them. Most entries are in the same region as
- * the previous entry. The region is read again only after an object was loaded or unloaded. */
+/* Last region of /proc/self/maps that was looked up, with its protection: the linker makes tables read-only after filling them.
+ * Most entries are in the same region as the previous entry. It is looked up again after an object may have been loaded or
+ * unloaded. */
 static struct {
 	uintptr_t from, to;
 	int protection;
@@ -134,14 +135,14 @@ bool fermata_patch_lasting(void **place, void *value)
 	return *place == value || store(place, value);
 }
 
-/* Invalidates the cached region: an object may have been loaded since. */
+/* Drops the cached region, since an object may have been loaded since. */
 uint32_t fermata_patch_len(void)
 {
 	forget_region();
 	return changes.len;
 }
 
-/* The memory of an unloaded object may be unmapped or reused. */
+/* Returns true if the entry still has the replacement. The memory of an unloaded object may be unmapped or reused. */
 static bool is_ours(const change *it)
 {
 	int protection = protection_of((uintptr_t)it->place);
@@ -170,7 +171,7 @@ static bool is_object(const struct dl_phdr_info *info, const char *object)
 		const char *name = slash ? slash + 1 : info->dlpi_name;
 		return strncmp(name, object, strlen(object)) == 0;
 	}
-	/* Matches the object that contains this function of PHP: the program or libphp. */
+	/* "php" is the object that contains this function of PHP: the program or libphp. */
 	uintptr_t address = (uintptr_t)&zend_execute_ex;
 	for (int i = 0; i < info->dlpi_phnum; i++) {
 		const ElfW(Phdr) *header = &info->dlpi_phdr[i];
@@ -183,7 +184,7 @@ static bool is_object(const struct dl_phdr_info *info, const char *object)
 }
 
 #ifndef FERMATA_PATCH_UNKNOWN
-/* glibc relocates these addresses in place; musl does not. */
+/* Returns an address from a dynamic section. glibc has relocated such addresses in place; musl has not. */
 static const void *address_of(const struct dl_phdr_info *info, ElfW(Addr) value)
 {
 	return (const void *)(value < info->dlpi_addr ? info->dlpi_addr + value : value);
@@ -249,7 +250,7 @@ static int visit(struct dl_phdr_info *info, size_t size, void *data)
 		exchange(info, it);
 	}
 #endif
-	/* Continue: a library may be loaded more than once, such as libcurl and libcurl-gnutls. */
+	/* Continue the search: a library may be loaded in two variants, such as libcurl and libcurl-gnutls. */
 	return 0;
 }
 

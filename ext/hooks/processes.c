@@ -20,7 +20,7 @@
 #include <unistd.h>
 #include "base/optimize_size.h"
 
-/* A process that is reaped when it exits, though no caller waits for it. */
+/* A process that no caller waits for. It is reaped when it exits. */
 typedef struct orphan {
 	fermata_watcher watcher;
 	int pidfd;
@@ -49,7 +49,7 @@ static void bury(fermata_watcher *watcher, short happened)
 {
 	orphan *it = (orphan *)watcher;
 	siginfo_t info;
-	/* Wait by descriptor: after another waitpid() the number may belong to another process. */
+	/* Wait by descriptor, since after another waitpid() the process number may belong to another process. */
 	waitid(P_PIDFD, (id_t)it->pidfd, &info, WEXITED | WNOHANG);
 	close(it->pidfd);
 	pefree(it, true);
@@ -68,7 +68,7 @@ static ZEND_COLD void adopt(int pidfd)
 	}
 }
 
-/* Returns false if the wait was ended. */
+/* Waits until the descriptor is ready. Returns false if the wait ended earlier. */
 static bool wait_for(fermata_hook_place place, struct pollfd *one)
 {
 	switch (place) {
@@ -81,7 +81,7 @@ static bool wait_for(fermata_hook_place place, struct pollfd *one)
 	return false;
 }
 
-/* `is_last`: the caller drops the process number, however the wait ends. */
+/* Waits until the process exits. If `is_last`, the caller drops the process number even if the wait fails. */
 static pid_t wait_for_end(pid_t pid, int *status, bool is_last)
 {
 	fermata_hook_place place = fermata_hook_where();
@@ -111,8 +111,8 @@ static pid_t wait_for_end(pid_t pid, int *status, bool is_last)
 	}
 }
 
-/* Returns true if waitpid(WNOHANG) was called by PHP while freeing a resource of proc_open(). PHP then drops the process even if
- * it is still running. */
+/* Returns true if PHP calls waitpid(WNOHANG) because it frees a resource of proc_open(). PHP then drops the process number even if
+ * the process is still running. */
 static bool is_released(void)
 {
 	const zend_execute_data *frame = EG(current_execute_data);
@@ -144,8 +144,8 @@ static pid_t hooked_waitpid(pid_t pid, int *status, int options)
 	return wait_for_end(pid, status, FG(pclose_wait) != 0);
 }
 
-/* Returns true for a pipe other than the process's own standard streams under another number, such as that of php://stderr. All
- * handlers may write to those. */
+/* Returns true for a pipe or socket, except a duplicate of one of the process's standard streams, such as the descriptor of
+ * php://stderr. All handlers may write to those. */
 static bool is_pipe(const struct stat *found)
 {
 	struct stat own;
@@ -160,7 +160,7 @@ static bool is_pipe(const struct stat *found)
 	return true;
 }
 
-/* Reads without blocking, on kernels that support it, even if another process empties the pipe after the poll. */
+/* Reads without blocking, on kernels that support it. Another process may have emptied the pipe since it was polled. */
 static ssize_t read_now(int fd, void *buf, size_t len)
 {
 #ifdef RWF_NOWAIT
@@ -221,7 +221,8 @@ static ssize_t hooked_read_chk(int fd, void *buf, size_t len, size_t size)
 	return hooked_read(fd, buf, len);
 }
 
-/* A writable pipe accepts PIPE_BUF bytes without blocking; a blocking write() writes everything. */
+/* A pipe that poll() reports as writable accepts PIPE_BUF bytes without blocking. Like a blocking write(), this writes all
+ * bytes. */
 static ssize_t hooked_write(int fd, const void *buf, size_t len)
 {
 	struct stat found;
@@ -267,7 +268,8 @@ static pid_t spawn_shell(const char *text, int child_end, int number)
 	if ((errno = posix_spawn_file_actions_init(&actions)) != 0) {
 		return -1;
 	}
-	/* dup2() onto the same number would leave close-on-exec set; both ends are above the standard streams. */
+	/* dup2() to its own number would not clear close-on-exec. That cannot happen here: both ends are above the standard
+	 * streams. */
 	int error = posix_spawn_file_actions_adddup2(&actions, child_end, number);
 	if (!error) {
 		error = posix_spawn(&pid, "/bin/sh", &actions, NULL, arguments, *fermata_environ);
@@ -277,7 +279,7 @@ static pid_t spawn_shell(const char *text, int child_end, int number)
 	return error ? -1 : pid;
 }
 
-/* Like popen(), which never returns the process number to PHP. */
+/* Replacement for popen(). PHP does not receive the process number. */
 static FILE *hooked_popen(const char *text, const char *mode)
 {
 	int fds[2];

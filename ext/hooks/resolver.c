@@ -1,5 +1,6 @@
-/* Name lookups, which block in the C library, run in a few threads. The first lookup of a worker starts the first thread.
- * Threads never touch PHP's memory: a question is a copy of the arguments, and only the loop frees it. */
+/* Name lookups. The C library blocks during a lookup, so lookups run in at most THREADS_MAX threads. The first lookup of a worker
+ * starts the first thread. Threads never access PHP's memory: a question has a copy of the arguments, and only the loop frees the
+ * question. */
 #ifndef _GNU_SOURCE
 # define _GNU_SOURCE
 #endif
@@ -29,8 +30,8 @@ typedef struct question {
 	struct question *next;
 	void (*ask)(struct question *question);
 	void (*drop)(struct question *question); /* frees data that the result owns */
-	fermata_fiber *fiber; /* used by the loop only; NULL = abandoned */
-	bool has_answer;      /* used by the loop only */
+	fermata_fiber *fiber; /* accessed by the loop only; NULL = abandoned */
+	bool has_answer;      /* accessed by the loop only */
 	int error;            /* errno */
 	int code;             /* return value of the function */
 	char *name;
@@ -51,13 +52,13 @@ typedef struct question {
 static struct {
 	pthread_mutex_t lock;
 	pthread_cond_t asked;
-	question *first, *last; /* not started */
+	question *first, *last; /* questions that no thread has started */
 	question *answered;
-	uint32_t queued_len; /* not started */
+	uint32_t queued_len; /* number of these questions */
 	uint32_t threads_len, idle_len;
-	/* used by the loop only */
+	/* accessed by the loop only */
 	int eventfd;
-	uint32_t open_len; /* questions without a result */
+	uint32_t open_len; /* number of questions without a result */
 	fermata_watcher watcher;
 } resolver = {.lock = PTHREAD_MUTEX_INITIALIZER, .asked = PTHREAD_COND_INITIALIZER, .eventfd = -1};
 
@@ -87,14 +88,14 @@ static void *answer(void *unused)
 	return NULL;
 }
 
-/* Keeps the threads' code mapped when PHP unloads the extension. Returns false if that fails. */
+/* Keeps the library with the threads' code loaded when PHP unloads the extension. Returns false if that fails. */
 static bool stay_loaded(void)
 {
 	Dl_info info;
 	return dladdr(&resolver, &info) && info.dli_fname && dlopen(info.dli_fname, RTLD_NOW | RTLD_NOLOAD | RTLD_NODELETE);
 }
 
-/* Requires the lock. */
+/* Starts a thread. Requires the lock. */
 static bool start_thread(void)
 {
 	pthread_t thread;
@@ -165,7 +166,7 @@ static question *question_new(const char *name)
 	return it;
 }
 
-/* Returns false if no thread can run the question. */
+/* Passes the question to the threads. Returns false if no thread can run it. */
 static bool submit(question *it)
 {
 	short why;
@@ -178,7 +179,7 @@ static bool submit(question *it)
 		return false;
 	}
 	pthread_mutex_lock(&resolver.lock);
-	/* A notified thread counts as idle until it runs. So start a thread unless there are more idle threads than queued
+	/* A thread that was notified counts as idle until it runs. So start a thread unless there are more idle threads than queued
 	 * questions. */
 	bool can = resolver.queued_len < resolver.idle_len || (resolver.threads_len < THREADS_MAX && start_thread()) || resolver.threads_len;
 	if (can) {
@@ -197,7 +198,7 @@ static bool submit(question *it)
 	return can;
 }
 
-/* Abandons the lookup. If no thread has started it, it never runs. */
+/* Abandons a question. If no thread has started it, it is removed from the queue. */
 static ZEND_COLD void abandon(question *it)
 {
 	it->fiber = NULL;
@@ -234,7 +235,7 @@ typedef enum outcome {
 	OUTCOME_IMPOSSIBLE,
 } outcome;
 
-/* On OUTCOME_ANSWERED the caller frees the question. */
+/* Waits for the result of a question. After OUTCOME_ANSWERED, the caller frees the question. */
 static outcome wait_for(question *it)
 {
 	it->fiber = fermata_this_fiber();
@@ -332,7 +333,7 @@ static void move_list(char **list, const question *it, char *to)
 	}
 }
 
-/* Copies the result: its pointers refer to the question's buffer and have to refer to the caller's. */
+/* Copies the result to the caller's buffer, and redirects its pointers from the question's buffer to the copy. */
 static void hand_over_host(const question *it, struct hostent *host, char *buf)
 {
 	memcpy(buf, it->room, it->room_len);
@@ -344,14 +345,14 @@ static void hand_over_host(const question *it, struct hostent *host, char *buf)
 	move_list(host->h_addr_list, it, buf);
 }
 
-/* PHP has one result buffer for all fibers, so no fiber may wait while PHP fills it. The lookup runs beforehand, and PHP fetches
- * its result from here without a wait in between. */
+/* Result of a lookup that PHP's function is about to request. PHP has one result buffer for all fibers, so no fiber may wait while
+ * PHP fills the buffer. So the lookup runs before PHP's function, which then receives this result without a wait. */
 static question *prepared;
 
 static int hooked_gethostbyname_r(const char *name, struct hostent *host, char *buf, size_t len, struct hostent **found,
 	int *host_error)
 {
-	/* Valid only until a fiber waits, which the application's error handler may do. */
+	/* As soon as this fiber waits, for example in the application's error handler, `prepared` may belong to another fiber. */
 	const question *it = prepared;
 	/* Pointers in the buffer stay aligned only if both buffers have the same alignment. */
 	if (!it || strcmp(it->name, name) != 0 || it->code == ERANGE || (uintptr_t)buf % sizeof(void *)) {
@@ -373,7 +374,7 @@ static int hooked_gethostbyname_r(const char *name, struct hostent *host, char *
 
 static zif_handler original_gethostbyname, original_gethostbynamel;
 
-/* Looks up the host before PHP's function runs; returns false after an exception. */
+/* Looks up the host before PHP's function is called. Returns false after an exception. */
 static bool prepare_host(zend_execute_data *execute_data, question **answered)
 {
 	const zval *name = ZEND_CALL_NUM_ARGS(execute_data) == 1 ? ZEND_CALL_ARG(execute_data, 1) : NULL;
@@ -450,14 +451,14 @@ static void ask_server(question *it)
 	it->host_error = state.res_h_errno;
 	res_nclose(&state);
 #else
-	/* musl's function has no state, and h_errno is thread-local. */
+	/* musl's function has no state parameter, and h_errno is thread-local. */
 	it->code = res_search(it->name, it->class, it->type, (unsigned char *)it->room, (int)it->room_len);
 	it->error = errno;
 	it->host_error = h_errno;
 #endif
 }
 
-/* Returns false if the caller has to make the query itself. */
+/* Runs the query in a thread. Returns false if the caller has to make the query itself. */
 static bool ask_for_records(const char *name, int class, int type, unsigned char *buf, int len, int *code, int *host_error)
 {
 	if (UNEXPECTED(fermata_hook_where() == FERMATA_PLACE_CUT)) {

@@ -15,7 +15,7 @@
 
 #define MS_PER_S 1000
 
-/* Waits after a call that would block. Returns true if the call may be retried. */
+/* Waits after a call has failed because it would block. Returns true if the call may be repeated. */
 static bool wait_for(fermata_hook_place place, int fd, short events, int timeout_option)
 {
 	struct timeval timeout = {0};
@@ -45,7 +45,7 @@ static bool wait_for(fermata_hook_place place, int fd, short events, int timeout
 	}
 	errno = EAGAIN;
 	if (UNEXPECTED(happened & POLLNVAL)) {
-		/* The socket was closed; its number may already belong to another file. */
+		/* The socket was closed, and its number may already belong to another file. */
 		errno = EBADF;
 		is_ready = false;
 	}
@@ -58,7 +58,7 @@ static bool is_blocking(int fd)
 	return flags >= 0 && !(flags & O_NONBLOCK);
 }
 
-/* Returns true if a call failed with EAGAIN on a blocking socket and has to be waited for. */
+/* Returns true if a call failed with EAGAIN although the socket is blocking, so the fiber has to wait. */
 static bool has_to_wait(ssize_t done, int fd)
 {
 	return done < 0 && (errno == EAGAIN || errno == EWOULDBLOCK) && is_blocking(fd);
@@ -91,7 +91,7 @@ static ssize_t receive(int fd, void *buf, size_t len, int flags, struct sockaddr
 	}
 }
 
-/* Returns true in functions of the extension sockets. For streams, streams.c decides. */
+/* Returns true in functions of the extension sockets. streams.c decides about streams. */
 static bool is_called_by_sockets(void)
 {
 	const zend_execute_data *frame = EG(current_execute_data);
@@ -146,7 +146,7 @@ static ssize_t transmit(int fd, const void *buf, size_t len, int flags, const st
 	for (;;) {
 		ssize_t part = sendto(fd, (const char *)buf + sent, len - sent, flags | MSG_DONTWAIT, to, to_len);
 		if (part >= 0) {
-			/* A blocking send() on a stream socket sends all bytes. */
+			/* A blocking send() on a stream socket sends all bytes before it returns. */
 			sent += (size_t)part;
 			if (sent >= len || part == 0 || !is_blocking(fd)) {
 				return (ssize_t)sent;
@@ -190,17 +190,17 @@ static ssize_t hooked_send(int fd, const void *buf, size_t len, int flags)
 	return hooked_sendto(fd, buf, len, flags, NULL, 0);
 }
 
-/* socket_write() */
+/* Replacement for write() in socket_write() */
 static ssize_t hooked_socket_write(int fd, const void *buf, size_t len)
 {
 	ssize_t written = hooked_sendto(fd, buf, len, 0, NULL, 0);
-	/* If the extension sockets is linked into PHP's own binary, both share one table, so descriptors of other files are written
-	 * here, too. */
+	/* If the extension sockets is linked into PHP's own binary, the table belongs to all of PHP. Then this function also receives
+	 * descriptors of other files. */
 	return UNEXPECTED(written < 0 && errno == ENOTSOCK) ? write(fd, buf, len) : written;
 }
 
-/* Workers may share a listening socket, and the second to accept would block. So only one worker at a time polls and accepts.
- * The kernel releases the lock if its owner crashes. */
+/* Workers may share a listening socket. After one connection, poll() would succeed in two workers, and the slower accept() would
+ * block. So only the worker with this lock polls and accepts. The kernel releases the lock if the worker crashes. */
 static int accept_lock = -1;
 
 void fermata_hook_sockets_init(void)
@@ -221,7 +221,7 @@ static int hooked_accept4(int fd, struct sockaddr *from, socklen_t *from_len, in
 {
 	fermata_hook_place place = fermata_hook_where();
 	if (place != FERMATA_PLACE_FREE) {
-		/* As in `hooked_connect`. */
+		/* For the reason given in hooked_connect(). */
 		flags |= SOCK_CLOEXEC;
 	}
 	for (; place != FERMATA_PLACE_FREE && is_blocking(fd); place = fermata_hook_where()) {
@@ -254,11 +254,11 @@ static int hooked_connect(int fd, const struct sockaddr *to, socklen_t to_len)
 	if (place != FERMATA_PLACE_FREE) {
 		fermata_owner_closed(fd);
 		fermata_conversation_opened(fd);
-		/* A command started by another handler would otherwise inherit the connection and keep it open, with its locks on the
-		 * server. */
+		/* Without this flag, a command that another handler starts would inherit the connection. The connection would then stay
+		 * open, with its locks on the server. */
 		fcntl(fd, F_SETFD, FD_CLOEXEC);
 	}
-	/* A Unix socket connects immediately or fails with an error that cannot be waited for. */
+	/* On a Unix socket, connect() never returns EINPROGRESS: it succeeds or fails immediately. */
 	if (flags < 0 || (flags & O_NONBLOCK) || to->sa_family == AF_UNIX || place == FERMATA_PLACE_FREE) {
 		return connect(fd, to, to_len);
 	}
@@ -271,7 +271,7 @@ static int hooked_connect(int fd, const struct sockaddr *to, socklen_t to_len)
 			return -1;
 		}
 		if (!is_ready) {
-			/* Same error as the kernel's after SO_SNDTIMEO. */
+			/* The kernel reports the same error after SO_SNDTIMEO. */
 			error = EG(exception) ? ECANCELED : EINPROGRESS;
 		} else if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &len) != 0) {
 			error = errno;

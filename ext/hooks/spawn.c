@@ -1,13 +1,14 @@
-/* proc_open() without a copy of the worker.
+/* Runs the commands of proc_open() without copying the worker.
  *
- * PHP before 8.3 calls fork(). The kernel then copies the page tables of the worker's memory, and the worker takes a page fault
- * on each page it writes next. That stops the loop for tens of milliseconds. PHP's child only calls close(), dup2(), chdir() and
+ * PHP before 8.3 calls fork(). The kernel then copies the page tables of the worker's memory, and the worker takes a page fault at
+ * its next write to each page. That stops the loop for tens of milliseconds. PHP's child only calls close(), dup2(), chdir() and
  * an exec function. These calls are collected and passed to posix_spawn(), which copies nothing.
  *
- * fork() first returns 0, as in a child. The calls that PHP then makes are recorded (patch.c). At the exec, posix_spawn() starts
- * the command, and fork() returns a second time, with the process number. For that, the registers and the stack between fork()
- * and the frame of PHP's function are restored. The only other variable that PHP's child changes is `environ`. If posix_spawn()
- * refuses the actions, fork() runs after all, so PHP reports errors of the child as usual.
+ * The replacement of fork() first returns 0, as in a child. The calls that PHP then makes are recorded (patch.c). The replacement
+ * of the exec function starts the command with posix_spawn(). Then fork() returns a second time, with the process number. For
+ * that, the registers are restored, and the stack between fork() and the frame of PHP's function. The only other variable that
+ * PHP's child changes is `environ`. If posix_spawn() rejects the actions, the real fork() runs after all, so PHP reports errors of
+ * the child as usual.
  *
  * In all versions, a command inherits no files of the worker: fermata_files_keep_out() runs before each start. */
 #ifndef _GNU_SOURCE
@@ -25,7 +26,8 @@
 /* From linux/close_range.h, which not all systems have. */
 #define CLOSE_ON_EXEC (1U << 2)
 
-/* PHP opens files without close-on-exec. The descriptors that proc_open() passes to the command are duplicated without the flag. */
+/* PHP opens files without close-on-exec. proc_open() passes descriptors to the command by duplicating them, and a duplicate does
+ * not have the flag. */
 void fermata_files_keep_out(void)
 {
 #ifdef SYS_close_range
@@ -43,9 +45,9 @@ void fermata_files_keep_out(void)
 
 /* Saved stack: the frames of PHP's function and of the replacement. */
 #define SAVED_BYTES_MAX 16384
-/* Minimum distance between the restored stack and the frame of the function that restores it. */
+/* Minimum distance between the restored part of the stack and the frame of the function that restores it. */
 #define GAP_BYTES 1024
-/* Arguments of the shell that PHP starts: three and the NULL. */
+/* Arguments of the shell that PHP starts; three and the NULL are used. */
 #define ARGUMENTS_MAX 8
 
 static struct {
@@ -53,7 +55,7 @@ static struct {
 	zend_internal_function *function;
 	bool is_collecting;
 	bool is_over;   /* fork() is returning for the second time */
-	pid_t pid;      /* its second return value; -1 = call the real fork() */
+	pid_t pid;      /* second return value of fork(); -1 = call the real fork() */
 	char *from;     /* start of the saved stack */
 	size_t len;
 	char **environment;
@@ -63,10 +65,10 @@ static struct {
 	char stack[SAVED_BYTES_MAX];
 } spawn;
 
-/* The call of proc_open() that the fiber is inside. */
+/* The running call of proc_open() in a fiber. */
 typedef struct opening {
 	const zend_execute_data *call; /* NULL = none */
-	const char *until;             /* end of that call's C stack */
+	const char *until;             /* end of the C stack of that call */
 } opening;
 
 static fermata_part part = {.size = sizeof(opening)};
@@ -77,14 +79,15 @@ void fermata_spawn_init(void)
 	fermata_part_register(&part);
 }
 
-/* Replaces PHP's function. */
+/* Replacement for PHP's proc_open(). */
 static void open_process(INTERNAL_FUNCTION_PARAMETERS)
 {
 	fermata_fiber *fiber = fermata.handling ? fermata_this_fiber() : NULL;
 	if (fiber) {
 		slot(fiber)->call = execute_data;
 		slot(fiber)->until = __builtin_frame_address(0);
-		/* PHP opens the command's pipes afterwards. A descriptor that already has its target number is not duplicated. */
+		/* Call this before PHP opens the command's pipes: a pipe whose descriptor already has the target number is not
+		 * duplicated. */
 		fermata_files_keep_out();
 	}
 	spawn.original(INTERNAL_FUNCTION_PARAM_PASSTHRU);
@@ -93,7 +96,7 @@ static void open_process(INTERNAL_FUNCTION_PARAMETERS)
 	}
 }
 
-/* Returns true if proc_open() of PHP called fork() and the end of its frame is known. */
+/* Returns true if fork() was called by PHP's proc_open(), and the end of its frame is known. */
 static bool is_known_caller(const char *here)
 {
 	if (!fermata_hook_is_loop() || !fermata.handling || fermata.forked || spawn.is_collecting) {
@@ -140,7 +143,7 @@ static pid_t hooked_fork(void)
 	return spawn.pid >= 0 ? spawn.pid : fork();
 }
 
-/* Restores the stack. Must run below the memory that it writes to. */
+/* Restores the stack. The frame of this function must be below the restored part. */
 static ZEND_NORETURN __attribute__((noinline)) void put_back(void)
 {
 	memcpy(spawn.from, spawn.stack, spawn.len);
@@ -215,7 +218,7 @@ static int hooked_execvp(const char *file, char *const *arguments)
 	start(file, arguments, *fermata_environ, true);
 }
 
-/* Collects arguments up to NULL; returns false if there are too many. */
+/* Collects arguments up to NULL. Returns false if there are more than ARGUMENTS_MAX. */
 static bool take_arguments(char **arguments, const char *first, va_list *rest)
 {
 	size_t len = 0;
@@ -275,7 +278,8 @@ static struct {
 	zend_internal_function *function;
 } spawn;
 
-/* Replaces PHP's function, which calls posix_spawn() itself. PHP opens the command's pipes afterwards. */
+/* Replacement for PHP's proc_open(), which calls posix_spawn() itself. PHP opens the command's pipes after
+ * fermata_files_keep_out(). */
 static void open_process(INTERNAL_FUNCTION_PARAMETERS)
 {
 	if (fermata.handling) {
@@ -308,7 +312,7 @@ bool fermata_spawn_start(void)
 	return true;
 }
 
-/* PHP frees its function table after it has unloaded the extension. */
+/* Restores PHP's function: PHP frees its function table after it has unloaded the extension. */
 void fermata_spawn_end(void)
 {
 	if (spawn.function) {

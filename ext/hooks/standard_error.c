@@ -58,7 +58,8 @@ static void log_to_server(const char *message, int type)
 	}
 }
 
-/* PHP opens the file of the setting error_log for each message. */
+/* Called when the setting error_log changes. PHP would open the named file for each message, so standard error becomes NULL, PHP's
+ * default. */
 static ZEND_INI_MH((*change_error_log));
 static ZEND_INI_MH(on_error_log)
 {
@@ -75,8 +76,8 @@ static zend_ini_entry *error_log_entry(void)
 
 /* Streams
  *
- * A stream of standard error uses a copy of PHP's operations with another write function. The others run with PHP's own table
- * set, because the hooks identify streams by it. */
+ * A stream of standard error has a copy of PHP's table of operations with another write function. The other operations run while
+ * PHP's own table is set, since the hooks identify streams by their table. */
 
 static php_stream_ops ops;
 
@@ -151,7 +152,7 @@ static void take_over_open(void)
 	} ZEND_HASH_FOREACH_END();
 }
 
-/* Streams opened later: php://stderr through PHP's wrapper, /dev/stderr through the plain files wrapper. */
+/* Streams that are opened later: php://stderr through PHP's wrapper, /dev/stderr through the wrapper of plain files. */
 
 static const php_stream_wrapper *php_wrapper;
 static php_stream_wrapper own_wrapper;
@@ -167,7 +168,7 @@ static php_stream *open_php(php_stream_wrapper *wrapper, const char *path, const
 static php_stream *open_file(php_stream_wrapper *wrapper, const char *path, const char *mode, int options,
 	zend_string **opened_path, php_stream_context *context STREAMS_DC)
 {
-	/* Some systems cannot reopen a pipe or socket by this path, and open() may block. */
+	/* On some systems, a pipe or socket cannot be opened again by this path, or open() blocks. */
 	if (UNEXPECTED(php_wrapper && is_on() && fermata_is_standard_error(path))) {
 		return open_php(&own_wrapper, "php://stderr", mode, options, opened_path, context STREAMS_REL_CC);
 	}
@@ -227,7 +228,8 @@ void fermata_standard_error_start(void (*to)(FmStr line))
 	php_plain_files_wrapper.wops = &file_wrapper_ops;
 }
 
-/* PHP then writes to standard error itself. Streams that were taken over keep their table, which calls PHP's write function. */
+/* Ends the redirection: PHP writes to standard error itself. Streams that were taken over keep their table, whose write function
+ * now calls PHP's. */
 void fermata_standard_error_end(void)
 {
 	if (!put_line) {

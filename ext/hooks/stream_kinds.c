@@ -1,4 +1,4 @@
-/* Kinds of streams whose operations are replaced, and the streams over a socket.
+/* Kinds of streams whose operations are replaced, and functions that find streams over a socket.
  *
  * PHP has one table of operations for all streams of a kind. streams.c replaces functions in the tables; the original functions
  * are recorded here. */
@@ -37,7 +37,7 @@ const fermata_stream_kind *fermata_stream_kind_of(const php_stream *stream)
 			return &kinds.at[i];
 		}
 	}
-	/* Only streams with a replaced table get here. */
+	/* This function is called only for streams with a replaced table. */
 	ZEND_UNREACHABLE();
 }
 

@@ -1,10 +1,10 @@
 /* Protects streams while a fiber waits inside one.
  *
- * PHP's stream functions hold pointers into the stream on the C stack while they wait. So no other fiber may read from the
- * stream, write to it or close it during the wait. For a connection of the application, other fibers queue (owners.c); for other
- * streams they get an exception. Reads and writes of a connection are independent, so one fiber may be inside each. A plain file
- * is no conversation: a fiber that writes to it or locks it waits for its turn. The stream operations are replaced in the tables
- * that all streams of one kind share. */
+ * PHP's stream functions keep pointers into the stream on the C stack while they wait. So no other fiber may read from the stream,
+ * write to it or close it during the wait. If the stream is a connection of the application, other fibers queue (owners.c); for
+ * other streams they get an exception. Reads and writes of a connection are independent, so one fiber may be inside each. A fiber
+ * that writes to a plain file or locks it queues if another fiber is inside. The operations are replaced in the tables that all
+ * streams of one kind share. */
 #ifdef HAVE_CONFIG_H
 # include "config.h"
 #endif
@@ -16,20 +16,20 @@
 #include "zend_exceptions.h"
 #include "base/optimize_size.h"
 
-/* Above PHP's own value 1: the stream is not freed. */
+/* Values of php_stream.in_free above PHP's own value 1. This one protects the stream from being freed. */
 #define IN_FREE_PINNED 2
-/* Pinned, and a fiber reads: PHP's read buffer belongs to that fiber. */
+/* Like IN_FREE_PINNED, while a fiber reads: PHP's read buffer belongs to that fiber. */
 #define IN_FREE_READ 3
-/* Frames and arguments of a waiting fiber that are searched for streams. */
+/* Maximum numbers of frames of a waiting fiber, and of arguments per frame, that are searched for streams. */
 #define FRAMES_MAX 128
 #define ARGUMENTS_MAX 8
 
-/* Streams that must not be closed, by address. The value is twice the number of fibers that keep it open, plus 1 if the stream
- * was already protected from closing. PHP has only a flag, and the fibers release it in any order. */
+/* Streams that must not be closed, by address. The value is twice the number of fibers that keep the stream open, plus 1 if the
+ * stream was already protected from closing. PHP has only a flag for this, but fibers may release a stream in any order. */
 static HashTable kept_open;
 static bool has_kept_open;
 
-/* Hash key of a stream. Dividing by the alignment is safe: streams are larger than one step. */
+/* Hash key of a stream: its address divided by 32. No two streams share a key, since a stream is larger than 32 bytes. */
 static zend_always_inline zend_ulong number_of(const php_stream *stream)
 {
 	return (zend_ulong)(uintptr_t)stream >> 5;
@@ -70,13 +70,13 @@ static bool is_held(const php_stream *stream)
 	return has_kept_open && zend_hash_index_exists(&kept_open, number_of(stream));
 }
 
-/* A stream that a fiber may wait inside. Stored on the C stack of the called function. */
+/* A stream inside which a fiber may wait. Stored on the C stack of the called function. */
 typedef struct fermata_pin {
 	struct fermata_pin *outer;
 	fermata_fiber *fiber; /* owner of the list that has the pin; NULL = the fiber's handler has finished, and a PHP Fiber is
 						   * suspended inside */
-	php_stream *stream; /* NULL = not pinned: no fiber waits, or this fiber has already pinned it */
-	/* contents of PHP's read buffer; other fibers see an empty buffer during the wait */
+	php_stream *stream; /* NULL = not pinned: the call cannot wait, or the fiber has already pinned the stream */
+	/* contents of PHP's read buffer; during the wait, other fibers find an empty buffer */
 	unsigned char *buffered;
 	size_t buffered_len;
 	zend_off_t read_at, write_at;
@@ -88,14 +88,14 @@ typedef struct fermata_pin {
 
 #define HELD_STREAMS_MAX 8
 
-/* Streams passed to functions of a waiting fiber. No other handler may close them. */
+/* Streams that a waiting fiber has passed to functions. No other handler may close them. */
 typedef struct held_streams {
 	uint32_t len;
 	php_stream *at[HELD_STREAMS_MAX];
 } held_streams;
 
 typedef struct slot_of_streams {
-	fermata_pin *pins;  /* streams that the fiber waits in, innermost first */
+	fermata_pin *pins;  /* streams inside which the fiber waits, innermost first */
 	held_streams *held; /* set while the fiber waits; NULL = none */
 } slot_of_streams;
 
@@ -104,7 +104,7 @@ FERMATA_SLOT(slot_of_streams, part)
 
 /* A fiber that waits for a plain file used by another fiber. Stored on the fiber's C stack. */
 typedef struct turn {
-	fermata_waiter waiter; /* first member: the list links these */
+	fermata_waiter waiter; /* first member: the list links waiters */
 	php_stream *stream;
 	fermata_pin *pin;
 } turn;
@@ -124,7 +124,7 @@ static zend_always_inline bool is_pinned(const php_stream *stream)
 	return stream->in_free >= IN_FREE_PINNED;
 }
 
-/* PHP sets options inside other calls, such as a handshake inside a connect. */
+/* Returns true if this fiber has pinned the stream. PHP sets options inside other calls, such as a handshake inside a connect. */
 static bool is_ours(const php_stream *stream)
 {
 	for (const fermata_pin *it = fermata_this_fiber() ? slot(fermata_this_fiber())->pins : NULL; it; it = it->outer) {
@@ -143,8 +143,8 @@ static void link_pin(fermata_pin *it)
 	fermata_touch(it->fiber, part);
 }
 
-/* Removes a pin from its list. Another handler may resume a PHP Fiber that was suspended inside the stream, even after the first
- * handler has finished. */
+/* Removes a pin from its list. If a PHP Fiber was suspended inside the stream, another handler may resume that Fiber, even after
+ * the first handler has finished. */
 static void unlink_pin(const fermata_pin *it)
 {
 	for (fermata_pin **at = it->fiber ? &slot(it->fiber)->pins : NULL; at && *at; at = &(*at)->outer) {
@@ -177,7 +177,8 @@ static bool is_file(php_stream *stream)
 		&& fstat(fd, &found) == 0 && S_ISREG(found.st_mode);
 }
 
-/* The pin is handed over directly, so no fiber can close the stream in between. Returns false after an exception. */
+/* Waits until this fiber receives the pin. The previous fiber passes the pin on directly, so no fiber can close the stream in
+ * between. Returns false after an exception. */
 static ZEND_COLD bool wait_for_turn(fermata_pin *it, php_stream *stream)
 {
 	turn next = {.waiter = {.fiber = fermata_this_fiber()}, .stream = stream, .pin = it};
@@ -185,7 +186,7 @@ static ZEND_COLD bool wait_for_turn(fermata_pin *it, php_stream *stream)
 	while (next.waiter.list) {
 		if (UNEXPECTED(fermata_hook_wait(FERMATA_NEVER) == FERMATA_WAIT_FAILED)) {
 			fermata_waiters_remove(&next.waiter);
-			/* The pin may have been handed over just before the wait ended. */
+			/* The fiber may have received the pin just before the wait ended. */
 			if (it->stream) {
 				link_pin(it);
 				unpin(it);
@@ -211,7 +212,7 @@ static bool hand_over(const fermata_pin *it)
 	return false;
 }
 
-/* Returns true if PHP code passed this stream to the running function, and so continues to use it. */
+/* Returns true if PHP code passed this stream to the running function. PHP code then continues to use it. */
 static bool belongs_to_program(const php_stream *stream)
 {
 	const zend_execute_data *frame = EG(current_execute_data);
@@ -233,13 +234,13 @@ static php_netstream_data_t *socket_of(const php_stream *stream)
 	return stream->abstract;
 }
 
-/* Returns the socket of a connection that the application itself uses; -1 for other streams. */
+/* Returns the socket of a stream that PHP code itself uses; -1 for other streams. */
 static int program_socket(const php_stream *stream)
 {
 	return fermata.handling && belongs_to_program(stream) ? fermata_stream_socket(stream) : -1;
 }
 
-/* `is_done`: data was read or written. */
+/* Ends a call that was entered. `is_done`: it read or wrote data. */
 static void leave(fermata_pin *it, bool is_done)
 {
 	if (it->entered) {
@@ -248,8 +249,7 @@ static void leave(fermata_pin *it, bool is_done)
 	}
 }
 
-/* Makes the socket of a TLS stream blocking for this call. TLS has made it non-blocking for a fiber inside a call of the other
- * side. */
+/* Makes the socket of a TLS stream blocking for this call. A fiber inside a call of the other side has it non-blocking. */
 static void join(const fermata_pin *it)
 {
 	if (!socket_of(it->stream)->is_blocked) {
@@ -258,8 +258,8 @@ static void join(const fermata_pin *it)
 	}
 }
 
-/* Makes the socket non-blocking again for a fiber that is still inside a call of the other side. TLS resets the mode at the end
- * of this call. */
+/* Called when a call ends, since TLS then resets the mode. Makes the socket non-blocking again if another fiber is still inside
+ * a call of the other side. */
 static void restore_nonblocking(const fermata_pin *it, bool is_other_inside)
 {
 	bool *is_flipped = fermata_owner_flipped(it->fd);
@@ -271,7 +271,8 @@ static void restore_nonblocking(const fermata_pin *it, bool is_other_inside)
 	}
 }
 
-/* Returns false after an exception: another fiber waits inside the stream, or it was closed during the wait for it. */
+/* Pins the stream for a call. Returns false after an exception: another fiber is inside the stream, or the stream was closed while
+ * this fiber queued. */
 static bool pin(fermata_pin *it, php_stream *stream, bool reads)
 {
 	it->stream = NULL;
@@ -331,8 +332,9 @@ static void hold_arguments(const zend_execute_data *frame, held_streams *held)
 
 static ZEND_NAMED_FUNCTION(hooked_fclose);
 
-/* Records the streams passed to the functions of a fiber that starts to wait. A function that copies between streams uses both
- * after a wait inside one. It may also wait inside a userland function, such as a method of a stream wrapper. */
+/* Records the streams that were passed to the functions of a fiber that starts to wait. A function that copies between two streams
+ * waits inside one and then uses both. A function may also wait inside a userland function, such as a method of a stream
+ * wrapper. */
 static void on_suspend(fermata_fiber *fiber)
 {
 	if (fiber->state == FERMATA_FIBER_PARKED) {
@@ -370,7 +372,7 @@ static void on_fatal(fermata_fiber *fiber)
 	slot(fiber)->pins = NULL;
 }
 
-/* Records data that the application itself sends over a socket. Libraries track their own requests. */
+/* Records data that PHP code itself sends or receives over a socket. Libraries track their own requests. */
 static void note_use(fermata_pin *it, const char *written, size_t len)
 {
 	if (it->fd >= 0) {
@@ -406,7 +408,8 @@ static void unpin(fermata_pin *it)
 	}
 }
 
-/* PHP reads and moves its buffer without calling the stream's operations, and `buf` may point into it. */
+/* Removes PHP's read buffer during the wait, since PHP reads and moves it without calling the stream's operations. `buf` may point
+ * into it. */
 static void take_buffer(fermata_pin *it)
 {
 	php_stream *stream = it->stream;
@@ -423,7 +426,7 @@ static void put_buffer_back(const fermata_pin *it)
 {
 	php_stream *stream = it->stream;
 	if (UNEXPECTED(stream->readbuf)) {
-		/* Allocated by another fiber that attempted to read during the wait. */
+		/* Another fiber attempted to read during the wait, and PHP allocated a buffer for it. */
 		pefree(stream->readbuf, stream->is_persistent);
 	}
 	stream->readbuf = it->buffered;
@@ -432,7 +435,7 @@ static void put_buffer_back(const fermata_pin *it)
 	stream->writepos = it->write_at;
 }
 
-/* Finds the current read buffer. While the fiber queued to read, the buffer it was called with was freed and replaced. */
+/* Finds the current read buffer. The buffer with which the fiber was called was freed and replaced while the fiber queued. */
 static ZEND_COLD void find_buffer(php_stream *stream, char **buf, size_t *count)
 {
 	if (stream->readbuflen - stream->writepos < stream->chunk_size) {
@@ -462,7 +465,7 @@ static ssize_t read_pinned(php_stream *stream, char *buf, size_t count)
 	}
 	if (UNEXPECTED(stream->readbuf != readbuf || stream->writepos != write_at)) {
 		if (stream->writepos > stream->readpos) {
-			/* The previous fiber may have read more than it needed. PHP checks its buffer if no new data arrives. */
+			/* The previous fiber may have read more than it needed. If no new data arrives, PHP uses its buffer. */
 			ssize_t len = is_buffered || stream->readfilters.head ? 0 : take_rest(stream, buf, count);
 			unpin(&it);
 			return len;
@@ -476,7 +479,7 @@ static ssize_t read_pinned(php_stream *stream, char *buf, size_t count)
 	}
 	ssize_t len = fermata_stream_kind_of(stream)->read(stream, buf, count);
 	if (len > 0 && it.fd >= 0) {
-		/* Before the buffer that contains `buf` is restored. */
+		/* Call this before put_buffer_back(), since `buf` points into the buffer. */
 		fermata_owner_read(it.fd, buf, (size_t)len);
 	}
 	if (it.stream) {
@@ -512,7 +515,8 @@ static int seek_pinned(php_stream *stream, zend_off_t offset, int whence, zend_o
 	return fermata_stream_kind_of(stream)->seek(stream, offset, whence, position);
 }
 
-/* Connecting, accepting, handshakes and operations on a complete file are options, too. */
+/* Returns true if setting the option may block. Connecting, accepting, TLS handshakes and operations on a complete file are
+ * options as well. */
 static bool may_block(int option, int value, const void *parameter)
 {
 	switch (option) {
@@ -535,7 +539,7 @@ static bool may_block(int option, int value, const void *parameter)
 }
 
 #ifdef PHP_STREAM_OPTION_SYNC_API
-/* PHP's own function would convert the stream to a FILE, whose calls cannot be hooked. */
+/* Runs fsync() on the descriptor. PHP's own function would convert the stream to a FILE, whose calls cannot be hooked. */
 static int sync_file(php_stream *stream, int value)
 {
 	php_socket_t fd = -1;
@@ -548,7 +552,7 @@ static int sync_file(php_stream *stream, int value)
 }
 #endif
 
-/* stream_socket_sendto() and stream_socket_recvfrom() */
+/* Records a call of stream_socket_sendto() or stream_socket_recvfrom(). */
 static void note_datagram(fermata_pin *it, const php_stream_xport_param *done)
 {
 	bool reads = done->op == STREAM_XPORT_OP_RECV;
@@ -569,7 +573,7 @@ static int set_option_pinned(php_stream *stream, int option, int value, void *pa
 	if (option == PHP_STREAM_OPTION_MMAP_API && value == PHP_STREAM_MMAP_SUPPORTED && fermata_hook_file_may_wait()) {
 		return PHP_STREAM_OPTION_RETURN_ERR;
 	}
-	/* A read through a filter has a buffer of this size. */
+	/* A read through a filter has a buffer of this size, so the size must not change during a read. */
 	if (option == PHP_STREAM_OPTION_SET_CHUNK_SIZE && UNEXPECTED(is_pinned(stream)) && !is_ours(stream)) {
 		refuse();
 		return PHP_STREAM_OPTION_RETURN_ERR;
@@ -605,7 +609,8 @@ static int set_option_pinned(php_stream *stream, int option, int value, void *pa
 
 static zif_handler original_fclose;
 
-/* Queued fibers keep the connection open. When its owner closes it, they are woken and leave first. */
+/* Queued fibers keep the connection open. If its owner closes it, this function wakes them, and they leave before PHP closes the
+ * stream. */
 static ZEND_NAMED_FUNCTION(hooked_fclose)
 {
 	const zval *argument = fermata.handling && ZEND_CALL_NUM_ARGS(execute_data) == 1 ? ZEND_CALL_ARG(execute_data, 1) : NULL;
@@ -614,7 +619,7 @@ static ZEND_NAMED_FUNCTION(hooked_fclose)
 			&& UNEXPECTED(fermata_owner_end_queue(fermata_stream_socket(resource->ptr))) && fermata_hook_may_wait()) {
 		fermata_hook_wait(0);
 		if (UNEXPECTED(!resource->ptr)) {
-			/* A woken fiber has closed it. */
+			/* A woken fiber has already closed it. */
 			RETURN_TRUE;
 		}
 	}
@@ -630,12 +635,12 @@ static void exchange_fclose(void)
 	}
 }
 
-/* closedir() does not check the flag against closing that fclose() respects. Directory::close() is the same function before PHP
- * 8.5. */
+/* Unlike fclose(), closedir() does not check the flag that protects from closing. Before PHP 8.5, Directory::close() is the same
+ * function. */
 
 static zif_handler original_closedir, original_directory_close;
 
-/* Returns false with an exception pending. */
+/* Returns false with an exception pending if a fiber is inside the directory. */
 static bool may_close_directory(zend_execute_data *execute_data)
 {
 	const zval *handle = ZEND_CALL_NUM_ARGS(execute_data) ? ZEND_CALL_ARG(execute_data, 1)
@@ -679,7 +684,7 @@ static void exchange_closedir(void)
 		hooked_directory_close);
 }
 
-/* stream_filter_remove(): a fiber may wait inside a userland filter, which PHP continues to use after the wait. */
+/* stream_filter_remove(): a fiber may wait inside a userland filter, which PHP still uses after the wait. */
 
 static zif_handler original_filter_remove;
 
@@ -727,8 +732,8 @@ void fermata_hook_reads(const php_stream_ops *ops)
 	}
 }
 
-/* Userland stream wrappers may wait in stream_read() even without hooks, and PHP has passed a position in its read buffer.
- * Written data is the caller's own string, so other fibers may write meanwhile. */
+/* Hooks reads of userland stream wrappers: stream_read() may wait even if all hooks are off, and PHP has passed a position in the
+ * stream's buffer. Writes need no hook: the data is the caller's string, so other fibers may write at the same time. */
 void fermata_hook_user_streams(void)
 {
 	fermata_hooks_note_loop();
@@ -738,7 +743,8 @@ void fermata_hook_user_streams(void)
 	exchange_filter_remove();
 }
 
-/* The transports' tables are private to PHP and its extensions; an unconnected stream of each reveals its table. */
+/* Adds the tables of all transports. The tables are private to PHP and its extensions, so an unconnected stream of each transport
+ * is created to find its table. */
 static void add_transports(void)
 {
 	zend_string *name;
@@ -754,7 +760,7 @@ static void add_transports(void)
 	} ZEND_HASH_FOREACH_END();
 }
 
-/* Streams of stream_socket_pair() have another table. */
+/* Adds the table of stream_socket_pair(), whose streams have another one. */
 static void add_pair(void)
 {
 	int fds[2];

@@ -1,7 +1,7 @@
 /* Waits of hooked calls: which calls may suspend the fiber, and the functions that suspend it or hold the worker.
  *
- * If an exception ends a wait, the fiber is cut until that exception is handled: its calls neither block nor wait. A call where
- * PHP cannot wait holds the worker, for at most HELD_MS_MAX per handler or task. */
+ * If an exception ends a wait, the fiber counts as cut until that exception is handled: its calls neither block nor wait. A call
+ * at a place where PHP cannot wait holds the worker, for at most HELD_MS_MAX per handler or task. */
 #ifndef _GNU_SOURCE
 # define _GNU_SOURCE
 #endif
@@ -18,18 +18,18 @@
 #define NS_PER_MS 1000000
 #define MS_PER_S 1000
 #define LINE_BYTES_MAX 1024
-/* Total time that a handler or task may hold the worker for sockets, pipes and commands where PHP cannot wait. */
+/* Maximum total time for which a handler or task may hold the worker for sockets, pipes and commands where PHP cannot wait. */
 #define HELD_MS_MAX 1000
 
 typedef struct slot_of_waits {
-	uint64_t held_ms; /* time it has held the worker where PHP cannot wait */
-	bool is_cut;      /* an exception that may still be pending ended a wait */
+	uint64_t held_ms; /* total time for which the fiber has held the worker where PHP cannot wait */
+	bool is_cut;      /* an exception ended a wait, and may still be pending */
 } slot_of_waits;
 
 static fermata_part part;
 FERMATA_SLOT(slot_of_waits, part)
 
-/* Libraries may have their own threads; their calls are not hooked. */
+/* Thread of the loop. Libraries may have their own threads, whose calls are not hooked. */
 static pthread_t loop_thread;
 
 static bool is_on[FERMATA_HOOKS_LEN];
@@ -49,8 +49,8 @@ void fermata_hooks_note_loop(void)
 	loop_thread = pthread_self();
 }
 
-/* Returns true inside code that must run without interruption. If a fiber waited while include reads a file, another handler
- * would include the file a second time. libxml and the extension soap keep the state of a call in globals. */
+/* Returns true inside code that must not be interrupted by another handler. If a fiber waited while include reads a file, another
+ * handler would include the file a second time. libxml and the extension soap store the state of a call in globals. */
 static bool is_inside_globals(void)
 {
 	static const char *const modules[] = {"soap", "libxml", "dom", "SimpleXML", "xmlreader", "xmlwriter", "xsl"};
@@ -78,10 +78,10 @@ fermata_hook_place fermata_hook_where(void)
 		return UNEXPECTED(fermata_is_collecting()) && fermata_hook_is_loop() ? FERMATA_PLACE_CUT : FERMATA_PLACE_FREE;
 	}
 	if (UNEXPECTED(EG(exception))) {
-		/* Destructors that run during unwinding may still write to connections. */
+		/* Destructors run while the exception unwinds the stack. They may still write to connections. */
 		return slot(fermata_this_fiber())->is_cut ? FERMATA_PLACE_CUT : FERMATA_PLACE_BOUNDED;
 	}
-	/* PHP sets the pending exception aside while a destructor runs, so the ended wait still counts. */
+	/* While a destructor runs, PHP hides the pending exception. So check if a wait of the fiber has been ended. */
 	if (UNEXPECTED(fermata_hold_obstacle())) {
 		return fermata_fiber_is_ended(fermata_this_fiber()) ? FERMATA_PLACE_CUT : FERMATA_PLACE_BOUNDED;
 	}
