@@ -1,9 +1,9 @@
-/* Handlers with a streamed body: their state between two pieces, while no fiber runs them.
+/* Handlers with a streamed body: their state between two pieces of the body, when no fiber runs them.
  *
- * Any free fiber makes a piece and then serves other handlers until the client has received it. The handler's state (an open
- * exchange on a connection, a transaction, mutexes, context values) moves to a fiber that never runs. Other handlers wait for
- * that fiber as for a waiting handler. The fiber that makes the next piece gets the state back. The fiber that makes the last
- * piece cleans it up. */
+ * Any free fiber can generate a piece. The fiber then serves other handlers until the client has received the piece. The handler's
+ * state (an open exchange on a connection, a transaction, mutexes, context values) moves to a fiber structure that is never run.
+ * Other handlers wait for that fiber as for any waiting handler. The fiber that generates the next piece receives the state. The
+ * fiber that generates the last piece cleans it up. */
 #include "fibers/fibers.h"
 #include "handler/parts.h"
 
@@ -37,7 +37,7 @@ void fermata_body_put_by(fermata_fiber **kept)
 		*kept = pecalloc(1, sizeof(fermata_fiber), true);
 	}
 	move(self, *kept);
-	/* Connections without an open exchange can serve other handlers until the next piece. */
+	/* Connections without an open exchange may serve other handlers until the next piece. */
 	FERMATA_EACH_PART(on_wait, *kept)
 }
 

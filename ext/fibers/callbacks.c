@@ -1,15 +1,15 @@
 /* Decides which waits may switch to another handler.
  *
- * Some internal PHP functions keep state in globals or on the C stack while they call PHP code: the callback of usort(), the
- * pattern of mb_ereg_replace_callback(). If that code waited and another handler called the same function, the two calls would
- * mix their state. So a wait checks all frames from the innermost to the handler's first, also across PHP Fibers. It switches
- * only if callbacks.list lists each internal function on the way as re-entrant. A function missing from the list is therefore
- * slow, never wrong. The same applies to PHP code that the engine calls in the middle of an operation: stream filters, tick
- * functions, initializers of lazy objects, functions without a calling frame, and error handlers during compilation or class
- * linking.
+ * Some internal PHP functions keep state in globals or on the C stack while they call PHP code, such as the callback of usort() or
+ * mb_ereg_replace_callback(). If that code waited and another handler called the same function, the two calls would mix their
+ * state. So a wait checks all frames from the innermost to the first of the handler, also across PHP Fibers. The wait switches to
+ * another handler only if callbacks.list lists each internal function on the way as re-entrant. If a re-entrant function is
+ * missing from the list, waits in it are slow but correct. The same applies to PHP code that the engine calls in the middle of an
+ * operation: stream filters, tick functions, initializers of lazy objects, functions without a calling frame, and error handlers
+ * during compilation or class linking.
  *
- * A wait that must not switch blocks the worker, for at most `callback_wait_ms_max` per handler. It is logged once per function.
- * `callback_wait=throw` refuses it.
+ * A wait that must not switch blocks the worker, for at most `callback_wait_ms_max` per handler. Such a wait is logged once per
+ * function. With `callback_wait=throw`, it throws an exception instead.
  *
  * Cost: two loads per userland frame, and a lookup in a small table per internal function. */
 #ifdef HAVE_CONFIG_H
@@ -22,13 +22,13 @@
 #include "zend_generators.h"
 #include <errno.h>
 
-/* Functions whose warning is logged once; beyond this every warning is logged. */
+/* Maximum number of functions whose warning is logged only once. Beyond it, every warning is logged. */
 #define LOGGED_MAX 256
 #define NAME_BYTES_MAX 256
 #define PLACE_BYTES_MAX 512
 /* Buffer for the message of a MisuseError about a wait in a callback. */
 #define OBSTACLE_BYTES_MAX 512
-/* Table slots per entry: a search usually ends at the first slot. */
+/* Table slots per entry. The table stays mostly empty, so a search usually ends at the first slot. */
 #define TABLE_SHARE 4
 
 typedef struct listed_name {
@@ -41,7 +41,8 @@ static const listed_name names[] = {
 };
 #define NAMES (sizeof(names) / sizeof(*names))
 
-/* Functions are identified by the pointers to their name and class, which copies in closures and userland classes share. */
+/* A function is identified by the pointers to its name and class. Its copies in closures and userland classes share these
+ * pointers. */
 typedef struct entry {
 	const zend_string *name; /* NULL = empty slot */
 	const zend_class_entry *scope;
@@ -54,12 +55,12 @@ static struct {
 	const zend_class_entry *filter; /* php_user_filter */
 	bool throws;
 	uint64_t ms_max;
-	/* result of the last search */
+	/* result of the last fermata_is_in_callback() */
 	const zend_function *found;
 	const char *what; /* NULL = a callback of `found` */
 } callbacks;
 
-/* Total time the handler or task has held the worker. */
+/* Total time for which the handler or task has held the worker. */
 typedef struct held {
 	uint64_t ms;
 } held;
@@ -80,7 +81,7 @@ static bool is_listed(const zend_function *function)
 	const zend_string *name = function->common.function_name;
 	const zend_class_entry *scope = function->common.scope;
 	if (UNEXPECTED(!name)) {
-		/* First frame of a PHP Fiber. */
+		/* The first frame of a PHP Fiber. */
 		return true;
 	}
 	for (uint32_t at = slot_of(name, scope); callbacks.table[at].name; at = (at + 1) & callbacks.mask) {
@@ -128,7 +129,7 @@ static void each_listed(void (*with)(const zend_string *name, const zend_class_e
 			with(function->common.function_name, function->common.scope);
 		}
 	}
-	/* Created on each call, so not in a function table. */
+	/* Closure::__invoke() is in no function table, since PHP creates it on each call. */
 	with(ZSTR_KNOWN(ZEND_STR_MAGIC_INVOKE), zend_ce_closure);
 }
 
@@ -137,7 +138,7 @@ static void count(const zend_string *name, const zend_class_entry *scope)
 	callbacks.used++;
 }
 
-/* Called after all extensions are loaded. */
+/* Fills the table. Called after all extensions are loaded. */
 static void on_start(void)
 {
 	memset(&callbacks, 0, sizeof(callbacks));
@@ -172,8 +173,8 @@ static ZEND_COLD bool is_filter(const zend_class_entry *scope)
 	return callbacks.filter && instanceof_function(scope, callbacks.filter);
 }
 
-/* Returns true for functions that include may call before compilation: methods of a stream wrapper that open and read the file.
- * Included code has no name, and runs while its file is being compiled. */
+/* Returns true for functions that include may call before the compilation starts: methods of a stream wrapper that open and read
+ * the file. Also returns true for included code, which has no name: its file is already compiled. */
 static bool is_called_before_compilation(const zend_function *called)
 {
 	const zend_string *name = called->common.function_name;
@@ -181,8 +182,8 @@ static bool is_called_before_compilation(const zend_function *called)
 		|| zend_string_equals_literal_ci(name, "url_stat") || zend_string_equals_literal_ci(name, "__construct")));
 }
 
-/* Returns the operation that an opcode interrupts when it calls PHP code; NULL = none. Other handlers must not see its
- * intermediate state. */
+/* Returns the operation that is incomplete when this opcode calls PHP code; NULL if there is none. Other handlers must not see the
+ * intermediate state of such an operation. */
 static const char *halves_of(uint8_t opcode, const zend_function *called)
 {
 	switch (opcode) {
@@ -196,7 +197,7 @@ static const char *halves_of(uint8_t opcode, const zend_function *called)
 	}
 }
 
-/* Returns true if the engine called PHP code in the middle of this frame's current operation, and records the operation. */
+/* Returns true if the engine called PHP code in the middle of this frame's current operation. Records that operation. */
 static bool is_called_midway(const zend_execute_data *frame, const zend_function *called)
 {
 	const zend_op *line = frame->opline;
@@ -209,20 +210,20 @@ static bool is_called_midway(const zend_execute_data *frame, const zend_function
 	return true;
 }
 
-/* Returns true if the engine called the function to initialize a lazy object, its first argument. Other handlers would find the
- * object without its properties. */
+/* Returns true if the engine called the function to initialize a lazy object, which is the first argument. Other handlers would
+ * see the object without its properties. */
 static ZEND_COLD bool is_initializer(const zend_execute_data *frame)
 {
 	const zend_op_array *code = &frame->func->op_array;
 	if (!ZEND_CALL_NUM_ARGS(frame)) {
 		return false;
 	}
-	/* PHP moves undeclared arguments behind the local variables. */
+	/* PHP stores arguments without a declared parameter after the local variables. */
 	const zval *object = code->num_args ? ZEND_CALL_ARG(frame, 1) : ZEND_CALL_VAR_NUM(frame, code->last_var + code->T);
 	return Z_TYPE_P(object) == IS_OBJECT && FERMATA_IS_INITIALIZING(Z_OBJ_P(object));
 }
 
-/* Returns true if a frame not called directly by PHP code must not be interrupted by another handler. */
+/* Returns true if no other handler may run during this frame. The frame was not called directly by PHP code. */
 static bool is_blocked_at(const zend_execute_data *frame)
 {
 	const zend_function *function = frame->func;
@@ -259,7 +260,7 @@ bool fermata_is_in_callback(void)
 	for (; frame && frame != base; frame = frame->prev_execute_data, is_inner = false) {
 		const zend_function *function = frame->func;
 		if (UNEXPECTED(!function)) {
-			/* Frame of a generator that delegates to another. */
+			/* A frame of a generator that delegates to another generator. */
 			continue;
 		}
 		bool is_user = ZEND_USER_CODE(function->common.type);
@@ -269,7 +270,7 @@ bool fermata_is_in_callback(void)
 		if (UNEXPECTED(fermata_is_magic(frame))) {
 			fermata_magic_note();
 		}
-		/* The innermost function is the one that waits. */
+		/* An internal function at the innermost frame is the waiting function itself, so it does not count. */
 		if ((is_user || !is_inner) && UNEXPECTED(is_blocked_at(frame))) {
 			return true;
 		}
@@ -364,7 +365,7 @@ static ZEND_COLD void throw_held_too_long(void)
 		fermata_callback_name(), (zend_ulong)callbacks.ms_max);
 }
 
-/* Timed with the system's clock: the worker's may be a test clock, which stops while the worker is held. */
+/* Implements fermata_block(). Uses the system's clock: the worker's clock may be a test clock, which stands still meanwhile. */
 fermata_wait_result fermata_block(struct pollfd *fds, nfds_t len, uint64_t due_ms)
 {
 	fermata_fiber *self = fermata_run.fiber;

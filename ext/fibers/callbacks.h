@@ -13,10 +13,11 @@ bool fermata_is_in_callback(void);
 const char *fermata_callback_name(void);
 
 /* Blocks the worker instead of switching. Returns when a descriptor is ready, at `due_ms`, or when a wait of this fiber has to
- * end. FERMATA_WAIT_FAILED with a MisuseError means that the setting refuses the wait, or that the handler has used up its time
- * for holding the worker. */
+ * end. FERMATA_WAIT_FAILED with a MisuseError means that the setting callback_wait forbids the wait, or that the handler has held
+ * the worker for the maximum time. */
 fermata_wait_result fermata_block(struct pollfd *fds, nfds_t len, uint64_t due_ms);
-/* Called before a call that blocks without a time limit. Returns false with an exception pending if the setting refuses it. */
+/* Called before a call that blocks without a time limit. Returns false with an exception pending if the setting callback_wait
+ * forbids it. */
 bool fermata_block_note(void);
 
 #endif

@@ -1,10 +1,11 @@
-/* delay(), and scopes that end waits inside a call: timeout(), shield(), Fermata\Cancellation.
+/* delay(), and the functions that limit waits inside a call: timeout(), shield() and Fermata\Cancellation.
  *
- * Each scope surrounds a call on the same fiber. A wait checks the scopes around it from the innermost to the outermost, and
- * ends with the exception of the first that has expired; see cause_of() in scheduler.c.
+ * Each of these functions opens a scope around a call on the same fiber. A wait checks the scopes around it from the innermost to
+ * the outermost, and ends with the exception of the first that has expired; see cause_of() in scheduler.c.
  *
- * A PHP Fiber may be suspended inside such a call. The scope then applies to the Fiber's code and not to its handler's. The
- * Fiber may be resumed after its handler, or even the handler's fiber, is gone. */
+ * A PHP Fiber may be suspended inside such a call. The scope then applies to the code of the PHP Fiber, and no longer to the
+ * handler's other code. The PHP Fiber may be resumed after its handler has finished, or even after the handler's fiber was
+ * freed. */
 #include "fibers/callbacks.h"
 #include "fibers/fibers.h"
 #include "base/optimize_size.h"
@@ -41,7 +42,7 @@ static void enter(fermata_scope *scope)
 	scope->begun_at = fermata_clock();
 	scope->outer = scope->owner->scope;
 	scope->owner->scope = scope;
-	/* A scope left open must not affect the next handler. */
+	/* Have the fiber cleaned up, so that a scope that is still open does not affect the next handler. */
 	scope->owner->touched |= FERMATA_TOUCHED;
 }
 
@@ -50,7 +51,7 @@ static void leave(fermata_scope *scope)
 	if (UNEXPECTED(!scope->owner)) {
 		return;
 	}
-	/* Scopes of a suspended PHP Fiber may precede it in the list. */
+	/* Scopes of a suspended PHP Fiber may be before this one in the list. */
 	for (fermata_scope **at = &scope->owner->scope; *at; at = &(*at)->outer) {
 		if (*at == scope) {
 			*at = scope->outer;
@@ -59,7 +60,7 @@ static void leave(fermata_scope *scope)
 	}
 }
 
-/* Like fermata_wait(), for events that occur anyway: only the worker's shutdown ends it early. */
+/* Like fermata_wait(), for an event that is certain to occur: only the shutdown of the worker ends the wait early. */
 fermata_wait_result fermata_wait_shielded(uint64_t due_ms)
 {
 	fermata_scope scope = {.is_shield = true, .is_own = true, .due_ms = FERMATA_NEVER};
@@ -69,7 +70,7 @@ fermata_wait_result fermata_wait_shielded(uint64_t due_ms)
 	return result;
 }
 
-/* Makes the call inside the scope. */
+/* Calls the function inside the scope. */
 static void call_inside(fermata_scope *scope, zend_fcall_info *info, zend_fcall_info_cache *call, zval *return_value)
 {
 	if (UNEXPECTED(!fermata.handling)) {

@@ -84,7 +84,7 @@ ZEND_METHOD(Fermata_Context, get)
 	}
 }
 
-/* Tasks inherit the values set before they start. The array is copied on the first change. */
+/* A task inherits the values that were set before it starts. The array is copied when a handler or task first changes it. */
 ZEND_METHOD(Fermata_Context, set)
 {
 	zend_string *name;
@@ -105,7 +105,7 @@ ZEND_METHOD(Fermata_Context, set)
 		mine->values = zend_array_dup(mine->values);
 	}
 	fermata_touch(fiber, part);
-	/* A destructor of the old value may call set() again and replace the table. */
+	/* The destructor of the old value may call set() again and replace the table, so the old value is released last. */
 	zval *place = zend_hash_lookup(mine->values, name), old;
 	ZVAL_COPY_VALUE(&old, place);
 	ZVAL_COPY(place, value);

@@ -10,7 +10,7 @@ struct fermata_every {
 	fermata_timer timer;
 	uint64_t interval_ms;
 	zval work;               /* a closure */
-	fermata_future *running; /* its last run; NULL = never started */
+	fermata_future *running; /* task of its last run; NULL = never started */
 	bool in_each_worker;
 	struct fermata_every *next;
 };
@@ -50,7 +50,7 @@ void fermata_every_start(fermata_every *every, uint32_t worker_index)
 	}
 }
 
-/* Called when a worker stops. PHP then frees all objects, and one with a remaining reference would stay. */
+/* Called when a worker stops. PHP then frees all objects; a Future that is still referenced would stay. */
 void fermata_every_stop(fermata_every *every)
 {
 	for (; every; every = every->next) {
@@ -59,7 +59,7 @@ void fermata_every_stop(fermata_every *every)
 	}
 }
 
-/* Skips runs while the previous one is still running. */
+/* Starts a run, or skips it if the previous run is unfinished. */
 static void on_due(fermata_timer *timer, uint64_t now_ms)
 {
 	fermata_every *every = (fermata_every *)((char *)timer - XtOffsetOf(fermata_every, timer));

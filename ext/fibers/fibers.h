@@ -1,8 +1,8 @@
 /* Fibers run handlers and tasks, so that one can wait while others run.
  *
  * scheduler.c has the pool and the switch, timers.c timers, tasks.c futures, task_queue.c tasks that have not started, sync.c
- * mutexes and semaphores, queue.c queues.
- * callbacks.c decides which waits may switch. handler/parts.c and magic.c manage state that follows a waiting handler. */
+ * mutexes and semaphores, queue.c queues. callbacks.c decides which waits may switch to another handler. handler/parts.c and
+ * magic.c manage the state that belongs to a waiting handler. */
 #ifndef FERMATA_FIBERS_H
 #define FERMATA_FIBERS_H
 
@@ -16,8 +16,8 @@ typedef struct fermata_waiter {
 	struct fermata_waiter *next, *previous;
 	struct fermata_waiters *list; /* NULL = not in a list */
 	fermata_fiber *fiber;
-	uint32_t *left; /* all(): number of missing results; NULL = the first result wakes */
-	zval item;      /* Queue: the value handed over */
+	uint32_t *left; /* all(): number of missing results; NULL = wake the fiber at the first result */
+	zval item;      /* Queue: value that is passed to or from the fiber */
 } fermata_waiter;
 
 typedef struct fermata_waiters {
@@ -35,13 +35,13 @@ void fermata_fibers_init(void);
 /* `loop` serves events on each fiber until the worker stops; `dispatch` serves one event; `run_task` runs the first queued task. */
 void fermata_fibers_start(zend_execute_data *frame, void (*loop)(zend_execute_data *frame), void (*dispatch)(const FmEvent *event),
 	void (*run_task)(void));
-/* Makes the request and event objects of the first fiber. */
+/* Creates the request and event objects of the first fiber. */
 void fermata_make_objects(void);
 void fermata_fibers_end(void);
-/* Sets PHP's memory limit if the process has none. */
+/* Sets PHP's memory limit, unless the process already has one. */
 void fermata_limit_memory(size_t bytes_max);
-/* In the process of a test, on the first fiber: runs the other fibers until none has work at this time. Returns false after an
- * exception. */
+/* For the process of a test, on the first fiber: runs the other fibers until none has work at the current time. Returns false
+ * after an exception. */
 bool fermata_fibers_run_others(void);
 bool fermata_fibers_poll(void);
 void fermata_fibers_woken(void);
@@ -51,7 +51,7 @@ void fermata_fibers_unwind(void);
 void fermata_fibers_stop(void);
 bool fermata_fibers_is_unwinding(void);
 fermata_wait_result fermata_wait(uint64_t due_ms);
-/* Logical clock that orders the uses of connections: fermata_clock() returns the number of the last use. */
+/* Logical clock for the uses of connections. Each use gets the next number; fermata_clock() returns the number of the last use. */
 extern uint64_t fermata_uses;
 static zend_always_inline uint64_t fermata_clock(void)
 {
@@ -61,27 +61,28 @@ static zend_always_inline uint64_t fermata_clock_tick(void)
 {
 	return ++fermata_uses;
 }
-/* cancellation.c: like fermata_wait(), but not ended by the client, a timeout() or a Cancellation. */
+/* cancellation.c: like fermata_wait(), but no client, timeout() or Cancellation ends the wait. */
 fermata_wait_result fermata_wait_shielded(uint64_t due_ms);
 void fermata_fibers_end_turn(void);
 bool fermata_fibers_are_full(void);
 void fermata_background(bool begins);
-/* Like fermata_wait_obstacle() without callbacks.c: a reason why the fiber can neither wait nor hold the worker. */
+/* Returns the reason why the fiber can neither wait nor hold the worker; NULL = it can. Unlike fermata_wait_obstacle(), ignores
+ * callbacks.c. */
 const char *fermata_hold_obstacle(void);
-/* Returns false with an exception pending if a wait of this fiber has to end. Otherwise sets `*due_ms` to the time when it has
- * to. */
+/* Returns false with an exception pending if a wait of this fiber has to end now. Otherwise sets `*due_ms` to the time at which
+ * the wait has to end. */
 bool fermata_check_ended(uint64_t *due_ms);
 /* Returns the frame of run(), below all handlers. */
 const zend_execute_data *fermata_fibers_frame(void);
 const FmFibers *fermata_fibers_settings(void);
-/* Returns the number of fibers that would stay free if `tasks` more tasks ran. */
+/* Returns the number of fibers that would stay free if `tasks` more tasks were running. */
 uint32_t fermata_fibers_free(uint32_t tasks);
-/* Returns the timeout for a connection that another handler or task of the worker uses (`shared_wait_timeout_ms`). */
+/* Returns the maximum wait for a connection that another handler or task of this worker uses (`shared_wait_timeout_ms`). */
 uint64_t fermata_fibers_shared_wait_ms(void);
 uint64_t fermata_fibers_next_turn(void);
-/* Records that the application has this descriptor open. */
+/* Records that the application has opened this descriptor. */
 void fermata_fibers_note_descriptor(int fd);
-/* Returns the family of this fiber's handler, also for its tasks. */
+/* Returns the number of this fiber's family: its handler and the tasks of that handler. */
 uint64_t fermata_fiber_family(void);
 /* Returns the waiting handler of a family; NULL = it has finished. */
 fermata_fiber *fermata_fiber_of_family(uint64_t family);
@@ -90,9 +91,9 @@ void fermata_wake(fermata_fiber *fiber);
 void fermata_interrupt(fermata_fiber *fiber);
 void fermata_interrupt_all(void);
 bool fermata_fiber_is_shielded(const fermata_fiber *fiber);
-/* Returns true if the fiber's next wait would be ended: client disconnected, task cancelled or time over. */
+/* Returns true if the fiber's next wait would end immediately: client disconnected, task cancelled or time over. */
 bool fermata_fiber_is_ended(const fermata_fiber *fiber);
-/* Called after a query that ran to its end although its client had disconnected: throws the postponed exception. */
+/* Called after a query that continued although its client had disconnected: throws the postponed exception. */
 void fermata_fiber_end_reprieve(void);
 void fermata_fiber_clean_up(void);
 /* Called when the handler or task of this fiber has returned, while its request still exists. */
@@ -104,7 +105,7 @@ static zend_always_inline void fermata_fiber_returned(void)
 }
 fermata_client *fermata_fiber_client(fermata_fiber *fiber);
 void fermata_client_release(fermata_client *client);
-/* The fiber's client has disconnected, so its wait ends: immediately, or later behind shield(). */
+/* Called when the fiber's client has disconnected. The fiber's wait ends immediately, or later if it is inside shield(). */
 void fermata_client_left(fermata_fiber *fiber);
 fermata_fiber *fermata_fiber_of_socket(FmSocket socket);
 size_t fermata_fiber_place(const fermata_fiber *fiber, char *text, size_t size);
@@ -138,11 +139,11 @@ void fermata_every_start(fermata_every *every, uint32_t worker_index);
 void fermata_every_stop(fermata_every *every);
 
 /* bodies.c */
-/* Called when this fiber has made a piece of a streamed body that continues. Saves the handler's state until the next piece.
- * `*kept` stays NULL while there is no state. */
+/* Called when this fiber has generated a piece of a streamed body that continues. Stores the handler's state until the next piece.
+ * `*kept` stays NULL if there is no state. */
 void fermata_body_put_by(fermata_fiber **kept);
 void fermata_body_take_up(fermata_fiber *kept);
-/* The worker stops. */
+/* Frees the state when the worker stops. */
 void fermata_body_forget(fermata_fiber *kept);
 
 /* http/events.c */
@@ -160,7 +161,7 @@ typedef struct fermata_file_wait {
 
 /* magic.c */
 void fermata_magic_init(void);
-/* Records that the last search of this fiber's frames (callbacks.c) found a __get() or similar method. */
+/* Records that fermata_is_in_callback() has found a frame of __get() or a similar method. */
 void fermata_magic_note(void);
 /* Returns true if the engine has called the frame as __get(), __set(), __isset() or __unset(). */
 static zend_always_inline bool fermata_is_magic(const zend_execute_data *frame)

@@ -1,8 +1,8 @@
 /* __get(), __set(), __isset() and __unset() of an object that handlers share.
  *
- * While one of these methods runs, PHP marks the property in the object, so that the method itself accesses the real property.
- * Another handler that used the property would see the mark, too, and get "undefined property" instead of a call. So the marks
- * are removed from the object while the handler waits.
+ * While one of these methods runs, PHP marks the property in the object, so that the method itself accesses the real property. If
+ * another handler used the property, it would see the mark, too, and get "undefined property" instead of a call. So the marks are
+ * removed from the object while the handler waits.
  *
  * PHP stores the marks of each property in a word, and reuses the word for another property once it is 0. So the word also
  * counts the waiting handlers, and has a bit that keeps it from being reused. */
@@ -13,8 +13,8 @@
 #include "handler/parts.h"
 
 #define MARKS 0xfu           /* get, set, unset, isset */
-#define IN_USE (1u << 4)     /* keeps PHP from reusing the word; PHP checks it together with MARKS */
-#define WAITS (1u << 16)     /* count of one waiting handler */
+#define IN_USE (1u << 4)     /* keeps PHP from reusing the word, since PHP checks this bit together with MARKS */
+#define WAITS (1u << 16)     /* one waiting handler; the upper bits are their number */
 
 typedef struct mark {
 	uint32_t *word;
@@ -27,7 +27,7 @@ typedef struct marks {
 } marks;
 
 typedef struct magic {
-	marks *marks;   /* marks removed while the handler waits; NULL = none */
+	marks *marks;   /* marks that were removed while the handler waits; NULL = none */
 	bool has_frame; /* set by fermata_magic_note() */
 } magic;
 
@@ -56,7 +56,8 @@ static void take_out(magic *mine, uint32_t *word)
 	*word = ((*word & ~MARKS) | IN_USE) + WAITS;
 }
 
-/* The words are in a value after the object's properties: a string with the property's name, or a table. */
+/* PHP stores the words in a value after the object's properties: in a string, which is the property's name, or in a table by
+ * name. */
 static void take_out_of(magic *mine, zend_object *object)
 {
 	zval *words = object->properties_table + object->ce->default_properties_count;

@@ -1,7 +1,7 @@
 /* Fermata\Poll waits for many streams, signals and a timeout. Fermata\Revolt\Driver is based on it.
  *
- * The streams are in a separate epoll set. In a handler or task, the fiber waits for the set to become ready; elsewhere, the
- * process does. After fork() the set would be shared with the parent, so it is created again on its next use. */
+ * The streams are in a separate epoll set. In a handler or task, the fiber waits until the set is ready. Elsewhere, the process
+ * waits. After fork(), parent and child would share the set, so the child creates another one on the next use. */
 #include <errno.h>
 #include <signal.h>
 #include <sys/epoll.h>
@@ -13,7 +13,7 @@
 
 #define EVENTS_MAX 64
 #define SIGNALS_MAX 65
-/* Keys of events other than streams, whose keys are positive. */
+/* Keys of events that belong to no stream; keys of streams are positive. */
 #define KEY_WAKE (-1)
 #define KEY_SIGNAL (-2)
 
@@ -22,20 +22,20 @@
 
 typedef struct fermata_poll {
 	int set, wake;         /* -1 = not created yet */
-	uint32_t fork;         /* fermata.forks when they were created */
-	HashTable streams;     /* resource number => requested events, with the descriptor in the higher bits */
-	HashTable always;      /* the same for streams that epoll rejects: regular files are always ready */
+	uint32_t fork;         /* value of fermata.forks when the descriptors were created */
+	HashTable streams;     /* resource number => requested events; the higher bits are the descriptor */
+	HashTable always;      /* the same for streams that epoll rejects, such as regular files, which are always ready */
 	uint64_t signals;      /* bit mask of watched signals */
 	bool waits;
 	zend_object std;
 } fermata_poll;
 
-/* Signals of the process. The handler marks the signal and writes to `fd`, which wakes the wait. */
+/* Signals of the process. The signal handler marks the signal and writes to `fd`, which wakes the waiting fiber. */
 static struct {
 	int fd;
 	uint32_t fork;
 	volatile sig_atomic_t seen[SIGNALS_MAX];
-	uint32_t watched[SIGNALS_MAX]; /* number of watchers */
+	uint32_t watched[SIGNALS_MAX]; /* number of Poll objects that watch the signal */
 	struct sigaction before[SIGNALS_MAX];
 } signals = {.fd = -1};
 
@@ -52,7 +52,7 @@ static void on_signal(int number)
 	uint64_t one = 1;
 	signals.seen[number] = 1;
 	if (write(signals.fd, &one, sizeof(one)) < 0) {
-		/* The eventfd is full, so the wait ends anyway. */
+		/* The eventfd is full, so the wait ends without this write. */
 	}
 	errno = before;
 }
@@ -82,14 +82,14 @@ static void add(const fermata_poll *poll, int fd, int key)
 	epoll_ctl(poll->set, EPOLL_CTL_ADD, fd, &event);
 }
 
-/* Resource numbers are never reused, descriptors are. */
+/* PHP never reuses the number of a resource, but the kernel reuses descriptors. */
 static bool is_open(zend_ulong number)
 {
 	const zval *resource = zend_hash_index_find(&EG(regular_list), number);
 	return resource && Z_RES_P(resource)->type >= 0;
 }
 
-/* Removes older streams with this descriptor, which now belongs to another stream. */
+/* Removes other streams with this descriptor: they were closed, and the descriptor now belongs to another stream. */
 static void forget_descriptor(fermata_poll *poll, int fd, zend_ulong but)
 {
 	zend_ulong number;
@@ -127,7 +127,7 @@ static void close_set(fermata_poll *poll)
 	}
 }
 
-/* Returns false with an exception pending. */
+/* Creates the eventfd for signals. Returns false with an exception pending. */
 static bool open_signals(void)
 {
 	if (signals.fd >= 0 && signals.fork != fermata.forks) {
@@ -141,7 +141,7 @@ static bool open_signals(void)
 	return signals.fd >= 0;
 }
 
-/* Returns false with an exception pending. */
+/* Creates the epoll set. Returns false with an exception pending. */
 static bool open_set(fermata_poll *poll)
 {
 	if (EXPECTED(poll->set >= 0 && poll->fork == fermata.forks)) {
@@ -236,7 +236,7 @@ static void forget(fermata_poll *poll, zend_ulong number)
 	zval *wanted = zend_hash_index_find(&poll->streams, number);
 	if (wanted) {
 		struct epoll_event unused = {0};
-		/* The kernel has removed a closed descriptor itself, and the number may belong to another stream. */
+		/* The kernel has already removed a closed descriptor, whose number may now belong to another stream. */
 		if (poll->set >= 0 && poll->fork == fermata.forks && is_open(number)) {
 			epoll_ctl(poll->set, EPOLL_CTL_DEL, (int)(Z_LVAL_P(wanted) >> 2), &unused);
 		}
@@ -321,7 +321,7 @@ ZEND_METHOD(Fermata_Poll, wake)
 	const fermata_poll *poll = THIS_POLL();
 	uint64_t one = 1;
 	if (poll->wake >= 0 && write(poll->wake, &one, sizeof(one)) < 0) {
-		/* The eventfd is full, so the wait ends anyway. */
+		/* The eventfd is full, so the wait ends without this write. */
 	}
 }
 
@@ -329,7 +329,7 @@ static void drain(int fd)
 {
 	uint64_t count;
 	if (read(fd, &count, sizeof(count)) < 0) {
-		/* Another Poll has already reported it. */
+		/* Another Poll object has already read the event. */
 	}
 }
 
@@ -337,7 +337,7 @@ static void drain(int fd)
 static bool wait_events(fermata_poll *poll, double seconds, bool background, struct epoll_event *events, int *len)
 {
 	if (!in_handler()) {
-		/* Rounded up, so that timers due then have expired. */
+		/* Rounded up, so that the caller's timers for this time have expired. */
 		double ms = seconds < 0 ? -1 : ceil(seconds * 1000);
 		*len = epoll_wait(poll->set, events, EVENTS_MAX, ms > INT_MAX ? INT_MAX : (int)ms);
 		return true;
@@ -360,7 +360,7 @@ static bool wait_events(fermata_poll *poll, double seconds, bool background, str
 		short happened;
 		result = fermata_wait_fd(poll->set, POLLIN, due_ms, &happened);
 	} else {
-		/* Yields to other fibers. */
+		/* Let other fibers run. */
 		result = fermata_wait(0);
 	}
 	fermata_background(false);
@@ -393,7 +393,8 @@ static void collect(fermata_poll *poll, const struct epoll_event *events, int le
 		} else if ((wanted = zend_hash_index_find(&poll->streams, (zend_ulong)key))) {
 			add_ready(streams, (zend_ulong)key, Z_LVAL_P(wanted), events[i].events);
 		} else {
-			/* Closed here but open in a forked process: only a new set drops it. */
+			/* This process has closed the descriptor, but a forked process still has it open. Only a new set removes such an
+			 * event. */
 			is_haunted = true;
 		}
 	}

@@ -12,8 +12,8 @@ typedef struct fermata_queue {
 	uint32_t first, len, allocated;
 	uint32_t capacity;         /* 0 before the constructor */
 	bool is_closed;
-	fermata_waiters givers;    /* wait while the queue is full; each has its value */
-	fermata_waiters takers;    /* wait while the queue is empty */
+	fermata_waiters givers;    /* fibers that wait while the queue is full; each has its value */
+	fermata_waiters takers;    /* fibers that wait while the queue is empty */
 	zend_object std;
 } fermata_queue;
 
@@ -213,7 +213,7 @@ ZEND_METHOD(Fermata_Sync_Queue, tryPush)
 	RETURN_BOOL(give(THIS_QUEUE(), item));
 }
 
-/* Removes a value, and waits while the queue is empty. Returns false if the queue is closed and empty, or with an exception
+/* Removes a value; waits while the queue is empty. Returns false if the queue is closed and empty, or with an exception
  * pending. */
 static bool take_waiting(fermata_queue *queue, zval *item)
 {
@@ -285,7 +285,7 @@ ZEND_METHOD(Fermata_Sync_Queue, count)
 	RETURN_LONG(THIS_QUEUE()->len);
 }
 
-/* foreach over a queue: removes values until the queue is closed and empty. Several loops may iterate over one queue; each value
+/* foreach over a queue removes values until the queue is closed and empty. Several loops may iterate over one queue; each value
  * goes to one of them. */
 
 typedef struct queue_iterator {
@@ -334,7 +334,7 @@ static void iterator_next(zend_object_iterator *base)
 		return;
 	}
 	iterator_drop(base);
-	/* The value is stored outside of the iterator, whose current value another fiber may read during the wait. */
+	/* Store the value outside of the iterator: another fiber may read the iterator's current value during the wait. */
 	iterator->waits = true;
 	bool taken = take_waiting(FERMATA_FROM(fermata_queue, Z_OBJ(base->data)), &item);
 	iterator->waits = false;
@@ -344,7 +344,7 @@ static void iterator_next(zend_object_iterator *base)
 	}
 }
 
-/* A second foreach over one iterator continues with its current value. */
+/* A second foreach over the same iterator continues with its current value. */
 static void iterator_rewind(zend_object_iterator *base)
 {
 	if (Z_ISUNDEF(((queue_iterator *)base)->item)) {

@@ -1,12 +1,13 @@
 /* The fiber pool, and switching between fibers.
  *
  * The loop of worker/loop.c runs on every fiber of the pool, one at a time, and calls handlers directly. So a handler that does
- * not wait costs no switch. A handler that waits is suspended together with the loop that called it, and another fiber of the
+ * not wait causes no switch. A handler that waits is suspended together with the loop that called it, and another fiber of the
  * pool continues with its own loop. When the handler can continue, the fiber that runs the loop returns to the pool and switches
- * to it. When the handler finishes, the loop that called it continues.
+ * to the handler's fiber. When the handler finishes, the loop that called it continues.
  *
- * The first fiber is PHP's own stack, on which run() was called; it exists until run() returns. The others are contexts of PHP's
- * Fiber implementation, so debuggers and profilers see each as a Fiber. Fiber::getCurrent() returns null on all of them.
+ * The first fiber is PHP's own stack, on which run() was called; the fiber exists until run() returns. The other fibers are
+ * contexts of PHP's Fiber implementation, so debuggers and profilers show each as a Fiber. Fiber::getCurrent() returns null on all
+ * of them.
  *
  * Invariant: a handler or task starts only while another fiber is free, or may be created, to continue the loop. */
 #include "fibers/task_queue.h"
@@ -16,23 +17,23 @@
 #include <inttypes.h>
 #include <sys/resource.h>
 
-/* Maximum number of fibers and tasks that run in a row before the core sends output and polls for events. The core may end the
- * turn earlier by time. */
+/* Maximum number of fibers and tasks that run in a row. Then the core sends output and polls for events. The core may end the turn
+ * earlier because of its duration. */
 #define READY_MAX 32
 #define PLACE_BYTES_MAX 1024
 #define LINE_BYTES_MAX 256
-/* Ended waits before the cycle collector runs, and the minimum interval between runs for fewer. */
+/* Number of ended waits after which the cycle collector runs, and its minimum interval in milliseconds after fewer ended waits. */
 #define ENDED_MAX 64
 #define COLLECT_EVERY_MS 1000
-/* Divisor of the process's descriptor limit: above that number, cyclic garbage may hold a part of the open descriptors. */
+/* Divisor of the process's descriptor limit. When more descriptors are open, cyclic garbage may hold some of them. */
 #define DESCRIPTORS_SHARE 2
 
 static struct {
 	fermata_fiber *parked;
-	fermata_fiber *listed;                 /* fibers that have waited and have not finished */
+	fermata_fiber *listed;                 /* fibers that have waited, and whose handler or task is unfinished */
 	fermata_fiber *ready_first, *ready_last;
-	fermata_fiber *unwinder;               /* unwinds all others, and gets control back after each */
-	fermata_fiber *dead;                   /* has finished for good; to be freed */
+	fermata_fiber *unwinder;               /* fiber that unwinds all others; each of them switches back to it */
+	fermata_fiber *dead;                   /* fiber that has finished for good, to be freed */
 	zend_execute_data *frame;              /* frame of run() */
 	void (*loop)(zend_execute_data *frame);
 	void (*dispatch)(const FmEvent *event);
@@ -40,25 +41,25 @@ static struct {
 	uint32_t len, parked_len, listed_len, background_len;
 	uint32_t budget;
 	FmFibers settings;
-	uint64_t last_turn;                    /* last turn given to a ready fiber or a task */
-	uint64_t last_family;                  /* last family given to a handler that starts a task */
+	uint64_t last_turn;                    /* number of the last turn, given to a ready fiber or a task */
+	uint64_t last_family;                  /* number of the last family, given to a handler that starts a task */
 	uint64_t wake_ms;                      /* wake-up time reported to the core */
 	uint64_t now_ms;                       /* time of the last check of timers */
 	bool full, busy;                       /* last state reported to the core */
 	uint32_t ended_len;                    /* waits ended since the last collection */
 	uint64_t collected_ms;                 /* time of the last collection */
-	int descriptors_high;                  /* descriptors from this number on count as many */
-	bool has_many_descriptors;             /* one was opened since the last collection */
+	int descriptors_high;                  /* descriptor number from which on too many descriptors are open */
+	bool has_many_descriptors;             /* such a descriptor was opened since the last collection */
 	uint32_t waiting, queued;              /* last counts reported to the core */
 } pool;
 
 static fermata_fiber first_fiber;
 uint64_t fermata_uses;
-static char kind; /* marks contexts as the pool's by its address */
+static char kind; /* its address identifies contexts of the pool */
 
 /* Switching */
 
-/* The core attributes processor time to the resumed handler. */
+/* Reports the resumed handler to the core, which counts processor time per handler. */
 static void note_resumed(const fermata_fiber *to)
 {
 	const FmEvent *event = &to->running.request->event;
@@ -67,7 +68,7 @@ static void note_resumed(const fermata_fiber *to)
 		to->future ? FM_HANDLER_TASK : is_request ? event->handler : event->handler | FM_HANDLER_WEBSOCKET);
 }
 
-/* Returns when another fiber switches back to this one. */
+/* Switches to another fiber. Returns when a fiber switches back to this one. */
 static void switch_to(fermata_fiber *to)
 {
 	fermata_fiber *from = fermata_run.fiber;
@@ -103,7 +104,7 @@ static void switch_to(fermata_fiber *to)
 
 /* The pool */
 
-/* Passes control for good to the fiber that continues. */
+/* Switches to another fiber for the last time. */
 static void leave_to(fermata_fiber *to, zend_fiber_transfer *transfer)
 {
 	pool.dead = fermata_run.fiber;
@@ -135,7 +136,7 @@ static ZEND_STACK_ALIGNED void fiber_main(zend_fiber_transfer *transfer)
 	EG(bailout) = NULL;
 	pool.loop(pool.frame);
 	if (EG(exception)) {
-		/* exit() in a forked process continues where run() was called. */
+		/* After exit() in a forked process, the process continues where run() was called. */
 		zend_clear_exception();
 	}
 
@@ -158,7 +159,7 @@ static zend_vm_stack vm_stack_new(void)
 /* Returns NULL after an exception. */
 static fermata_fiber *fiber_new(void)
 {
-	/* Allocate first: exceeding the memory limit may end this handler. */
+	/* Allocate first, because an allocation beyond the memory limit may end this handler. */
 	zend_vm_stack vm_stack = vm_stack_new();
 	fermata_running objects = {0};
 	FERMATA_EACH_PART(on_create, &objects)
@@ -175,7 +176,7 @@ static fermata_fiber *fiber_new(void)
 	}
 	fiber->context = &fiber->own;
 	fiber->vm_stack = vm_stack;
-	/* A fiber stores its objects while it does not run. */
+	/* A fiber structure has its objects while the fiber is not running. */
 	fiber->running = objects;
 	pool.len++;
 	return fiber;
@@ -197,7 +198,7 @@ static fermata_fiber *unpark(void)
 	return fiber;
 }
 
-/* Takes a fiber from the pool other than the first, which has to stay: the script continues on it. */
+/* Removes a fiber from the pool, but not the first fiber, on which the script continues. */
 static fermata_fiber *unpark_spare(void)
 {
 	fermata_fiber *fiber = unpark();
@@ -208,7 +209,7 @@ static fermata_fiber *unpark_spare(void)
 	return fiber;
 }
 
-/* Resumes a pooled fiber so that it finishes. */
+/* Resumes a fiber of the pool so that it finishes. */
 static void let_die(fermata_fiber *fiber)
 {
 	fermata_fiber *unwinder = pool.unwinder;
@@ -247,19 +248,19 @@ static zend_always_inline bool is_full(void)
 	return pool.len - pool.parked_len >= pool.settings.max;
 }
 
-/* An urgent task may use one fiber above the limit, one task at a time. */
+/* Returns true if a queued task may start. An urgent task may use one fiber above the limit; only one such task runs at a time. */
 static bool may_begin_task(void)
 {
 	return fermata_queued.len && (!is_full() || (fermata_queued.first->is_urgent && pool.len - pool.parked_len == pool.settings.max));
 }
 
-/* Returns true if no fiber could continue the loop while this one waits. */
+/* Returns true if no other fiber could continue the loop while this one waits. */
 bool fermata_fibers_are_full(void)
 {
 	return is_full();
 }
 
-/* Returns true if a ready fiber comes before the next queued task; both draw from one sequence of turns. */
+/* Returns true if a ready fiber precedes the next queued task. Fibers and tasks have numbers of one sequence of turns. */
 static bool is_fibers_turn(void)
 {
 	return pool.ready_first && (!may_begin_task() || pool.ready_first->ready.turn < fermata_queued.first->turn);
@@ -305,13 +306,14 @@ static void fire_timers(void)
 void fermata_fibers_woken(void)
 {
 	pool.wake_ms = FERMATA_NEVER;
-	/* Report the time of the next timer to the core. */
+	/* Have the loop report the time of the next timer to the core. */
 	fermata_run.waits = true;
 	FERMATA_EACH_PART(on_wake)
 	fire_timers();
 }
 
-/* Objects of interrupted code are often parts of a cycle, and hold descriptors until the cycle is collected. */
+/* Collects cycles. Objects of code that an exception ended are often parts of a cycle, and hold descriptors until PHP collects
+ * it. */
 static ZEND_COLD void collect_ended(void)
 {
 	pool.ended_len = 0;
@@ -323,8 +325,7 @@ static ZEND_COLD void collect_ended(void)
 	fermata_clean_up();
 }
 
-/* PHP starts collecting cycles by the number of objects, which may be long after their descriptors have used up the system's
- * limit. */
+/* PHP starts collecting cycles by the number of objects. Before that, descriptors of such objects may reach the system's limit. */
 void fermata_fibers_note_descriptor(int fd)
 {
 	if (UNEXPECTED(fd >= pool.descriptors_high) && !pool.has_many_descriptors) {
@@ -368,11 +369,11 @@ static void before_events(void)
 		fm_worker_busy(fermata.worker, busy);
 	}
 	pool.budget = READY_MAX;
-	/* A timer does not require polling at every event: the core wakes the loop for it. */
+	/* A timer alone does not require these steps at every event, since the core wakes the loop for it. */
 	fermata_run.waits = is_ready || busy || full || pool.ended_len || pool.has_many_descriptors || fermata_run.in_process;
 }
 
-/* Loop step in the process of a test: when there is no work left, the test continues. */
+/* Step of the loop in the process of a test: if there is no work, control returns to the test. */
 static ZEND_COLD bool step_in_process(fermata_fiber *self)
 {
 	FmEvent *event = &fermata_run.request->event;
@@ -397,7 +398,7 @@ bool fermata_fibers_run_others(void)
 	return true;
 }
 
-/* Runs pending work before the core is polled for events. Returns true if there was some. */
+/* Runs pending work before the core is polled for events. Returns true if there was any. */
 bool fermata_fibers_poll(void)
 {
 	fermata_fiber *self = fermata_run.fiber, *to;
@@ -447,8 +448,8 @@ typedef enum end_cause {
 	CAUSE_SHIELD,
 } end_cause;
 
-/* Returns true if the scope surrounds the fiber's current code. It does not if the call was made in a PHP Fiber that is
- * suspended, or that another handler has resumed. */
+/* Returns true if the scope surrounds the fiber's current code. A scope inside a PHP Fiber does not if that PHP Fiber is suspended
+ * or was resumed by another handler. */
 static bool is_around(const fermata_scope *scope, const fermata_fiber *fiber)
 {
 	if (EXPECTED(!scope->inside)) {
@@ -461,8 +462,8 @@ static bool is_around(const fermata_scope *scope, const fermata_fiber *fiber)
 	return from == (fiber == &first_fiber ? EG(main_fiber_context) : &fiber->own);
 }
 
-/* Returns true if a handler has waited behind shield() for too long since its client left. Otherwise limits *due_ms to that
- * time. */
+/* Returns true if a handler has waited inside shield() for too long after its client left. Otherwise limits `*due_ms` to the time
+ * at which it will have waited too long. */
 static bool shield_ends(const fermata_fiber *fiber, uint64_t *due_ms)
 {
 	if (EXPECTED(!fiber->client || !fiber->client->gone || fiber->future)) {
@@ -473,8 +474,8 @@ static bool shield_ends(const fermata_fiber *fiber, uint64_t *due_ms)
 	return end_ms <= pool.now_ms;
 }
 
-/* Returns the reason why a wait of this fiber has to end, and sets `*due_ms` to the time when it will have to. Sets `*begun_at`
- * to the start of the call that ends. */
+/* Returns the reason why a wait of this fiber has to end now. Sets `*due_ms` to the time at which the wait has to end later. Sets
+ * `*begun_at` to the start of the call that ends. */
 static end_cause cause_of(const fermata_fiber *fiber, uint64_t *due_ms, uint64_t *begun_at)
 {
 	*due_ms = FERMATA_NEVER;
@@ -485,7 +486,7 @@ static end_cause cause_of(const fermata_fiber *fiber, uint64_t *due_ms, uint64_t
 			continue;
 		}
 		if (scope->is_shield) {
-			/* A shield blocks outer scopes only; a timeout() inside it ends its own waits. */
+			/* A shield() blocks outer scopes only. A timeout() inside it ends its own waits. */
 			is_shielded = true;
 			is_own = scope->is_own;
 			continue;
@@ -513,7 +514,7 @@ static end_cause cause_of(const fermata_fiber *fiber, uint64_t *due_ms, uint64_t
 	return fiber->client && fiber->client->gone ? CAUSE_CLIENT : CAUSE_NONE;
 }
 
-/* Returns true if no outer scope and no client can end the fiber's current wait. */
+/* Returns true if the fiber is inside shield(), so no outer scope and no client can end its wait. */
 bool fermata_fiber_is_shielded(const fermata_fiber *fiber)
 {
 	const fermata_scope *scope = fiber->scope;
@@ -529,7 +530,7 @@ bool fermata_fiber_is_ended(const fermata_fiber *fiber)
 	return cause_of(fiber, &due_ms, &begun_at) != CAUSE_NONE;
 }
 
-/* Logged once for each handler: libraries may catch the exception and wait again. */
+/* Logs once per handler: libraries may catch the exception and wait again. */
 static ZEND_COLD void log_end_of_shield(fermata_client *client)
 {
 	char line[LINE_BYTES_MAX];
@@ -570,7 +571,7 @@ static ZEND_COLD void throw_cause(end_cause cause)
 	}
 }
 
-/* Wakes the fiber to check if its wait has to end. */
+/* Wakes the fiber if its wait has to end. */
 void fermata_interrupt(fermata_fiber *fiber)
 {
 	if (fiber->state == FERMATA_FIBER_WAITING && fermata_fiber_is_ended(fiber)) {
@@ -594,7 +595,7 @@ void fermata_wake(fermata_fiber *fiber)
 		fermata_timer_disarm(&fiber->wait.timer);
 		push_ready(fiber);
 	} else if (fiber->state == FERMATA_FIBER_READY) {
-		/* Its wait was about to be interrupted. The event must not be lost, so this wait succeeds and the next one is
+		/* The fiber was about to be interrupted. The event must not be lost, so this wait succeeds, and the next wait is
 		 * interrupted. */
 		fiber->wait.interrupted = false;
 	}
@@ -699,7 +700,7 @@ void fermata_client_release(fermata_client *client)
 	}
 }
 
-/* Makes a handler independent of the core's buffers before its first wait. */
+/* Called before the first wait of a handler: makes it independent of the core's buffers. */
 static void put_aside(fermata_fiber *fiber)
 {
 	fiber->is_listed = true;
@@ -717,7 +718,7 @@ static void put_aside(fermata_fiber *fiber)
 	const fermata_client *client = fermata_fiber_client(fiber);
 	FERMATA_EACH_PART(on_first_wait)
 	if (fermata_run.stream) {
-		/* The request already has its response, and the object is reused for other events. */
+		/* The request already has its response, and its object is used for other events. */
 		fm_stream_defer(fermata.worker, fermata_run.stream);
 		return;
 	}
@@ -730,7 +731,7 @@ static void put_aside(fermata_fiber *fiber)
 	}
 }
 
-/* The worker stops while this fiber waits. */
+/* Ends a wait because the worker stops. */
 static ZEND_COLD fermata_wait_result end_wait(void)
 {
 	if (fermata_run.retired) {
@@ -765,8 +766,8 @@ static bool outlives_client(const fermata_fiber *fiber)
 	return false;
 }
 
-/* Postpones the end of a running query: its reply arrives anyway, and closing the connection would cost more. The query occupies
- * its fiber, so disconnecting clients cannot cause more than fibers_max queries. */
+/* Returns true while the end of a running query is postponed. Its reply will arrive, and closing the connection would cost more.
+ * The query occupies its fiber, so clients that disconnect cannot cause more than fibers_max queries. */
 static ZEND_COLD bool is_reprieved(fermata_fiber *fiber, uint64_t *due_ms)
 {
 	if (!pool.settings.abandoned_query_ms_max || !outlives_client(fiber)) {
@@ -780,7 +781,7 @@ static ZEND_COLD bool is_reprieved(fermata_fiber *fiber, uint64_t *due_ms)
 	return now_ms < fiber->wait.reprieve_ms;
 }
 
-/* Called after a wait of this fiber was ended: uses of connections since then are cut short. */
+/* Called after an exception ended a wait of this fiber. Uses of connections since `since` count as incomplete. */
 static void cut_short(uint64_t since)
 {
 	FERMATA_EACH_PART(on_cut, fermata_run.fiber, since)
@@ -812,7 +813,8 @@ bool fermata_check_ended(uint64_t *due_ms)
 	return false;
 }
 
-/* Suspends until fermata_wake(), until `due_ms` (0 = after other fibers have run), or until a wait of this fiber has to end. */
+/* Suspends until fermata_wake(), until `due_ms`, or until a wait of this fiber has to end. If `due_ms` is 0, only lets other
+ * fibers run. */
 fermata_wait_result fermata_wait(uint64_t due_ms)
 {
 	fermata_fiber *self = fermata_run.fiber, *to;
@@ -860,7 +862,7 @@ fermata_wait_result fermata_wait(uint64_t due_ms)
 	}
 }
 
-/* Ends the turn after much work: the core is polled for events before another fiber runs. */
+/* Ends the turn after much work, so that the core is polled for events before another fiber runs. */
 void fermata_fibers_end_turn(void)
 {
 	pool.budget = 0;
@@ -880,17 +882,17 @@ static void unlist(fermata_fiber *fiber)
 	pool.listed_len--;
 }
 
-/* Called after a handler or task that has waited, or that has used state which a part releases. */
+/* Called after a handler or task that has waited, or whose state a part has to release. */
 void fermata_fiber_clean_up(void)
 {
 	fermata_fiber *self = fermata_run.fiber;
 	FmSocket socket = 0;
-	/* Values released here may be the last references to objects of PHP code. */
+	/* The values that are released here may be the last references to objects of PHP code, whose destructors then run. */
 	fermata_run.cleans = true;
 	self->touched &= ~FERMATA_TOUCHED;
 	self->wait.reprieve_ms = 0;
 	while (UNEXPECTED(self->scope)) {
-		/* The scope of a suspended PHP Fiber inside the call. */
+		/* The call may be inside a suspended PHP Fiber. */
 		self->scope->owner = NULL;
 		self->scope = self->scope->outer;
 	}
@@ -901,7 +903,8 @@ void fermata_fiber_clean_up(void)
 			fm_settle(fermata.worker, self->client->request);
 		}
 	}
-	/* A part touched by an earlier one is cleaned up in this pass, otherwise after the next handler. */
+	/* Parts are cleaned up in order. If a part touches a later one, that is cleaned up in this pass; an earlier one, after the
+	 * next handler. */
 	for (uint32_t left = ~FERMATA_TOUCHED, pending; (pending = self->touched & left);) {
 		uint32_t bit = pending & -pending;
 		left = ~(bit | (bit - 1));
@@ -913,7 +916,7 @@ void fermata_fiber_clean_up(void)
 	fermata_client_release(self->client);
 	self->client = NULL;
 	fermata_run.cleans = false;
-	/* State and exceptions of destructors or of an SQLite authorizer must not reach the next handler. */
+	/* State and exceptions of destructors, or of an SQLite authorizer, must not affect the next handler. */
 	fermata_clean_up();
 	if (socket) {
 		fm_ws_resume(fermata.worker, socket);
@@ -939,7 +942,7 @@ size_t fermata_fiber_place(const fermata_fiber *fiber, char *text, size_t size)
 
 /* Start and end */
 
-/* Without a limit, one handler could use up the machine's memory. */
+/* Sets a memory limit: without one, a single handler could use up the machine's memory. */
 void fermata_limit_memory(size_t bytes_max)
 {
 	if (PG(memory_limit) != -1 || !bytes_max) {
@@ -969,7 +972,7 @@ void fermata_fibers_start(zend_execute_data *frame, void (*loop)(zend_execute_da
 	if (EXPECTED(!fermata_run.in_process)) {
 		fermata_limit_memory(pool.settings.memory_bytes_max);
 	} else {
-		/* The test occupies the first fiber. */
+		/* The test occupies the first fiber, so allow one more. */
 		pool.settings.max++;
 	}
 	pool.frame = frame;
@@ -994,7 +997,7 @@ static ZEND_COLD void log_unwound(const fermata_fiber *fiber)
 	fm_worker_log(fermata.worker, FERMATA_LOG_WARNING, (FmStr){text, len});
 }
 
-/* Ends all waiting handlers at shutdown: `finally` blocks and destructors run, and cannot wait. */
+/* Ends all waiting handlers at shutdown. Their `finally` blocks and destructors run, but cannot wait. */
 void fermata_fibers_unwind(void)
 {
 	fermata_run.is_stopping = true;
@@ -1018,7 +1021,8 @@ void fermata_fibers_stop(void)
 	FERMATA_EACH_PART(on_stop)
 }
 
-/* After a fatal error no handler continues. Clients of waiting handlers get an error response, and their connections can close. */
+/* Called after a fatal error, after which no handler continues. Clients of waiting handlers get an error response, so their
+ * connections can be closed. */
 static void on_retire(void)
 {
 	fermata_run.is_stopping = true;
@@ -1066,7 +1070,7 @@ fermata_fiber *fermata_fiber_of_family(uint64_t family)
 	return one;
 }
 
-/* Returns true if a task of the family waits. */
+/* Returns true if a task of the family is waiting. */
 bool fermata_family_has_tasks(uint64_t family)
 {
 	const fermata_fiber *one = family ? pool.listed : NULL;
@@ -1087,7 +1091,7 @@ bool fermata_fibers_is_unwinding(void)
 	return fermata_run.is_stopping;
 }
 
-/* Called on the first fiber after the loop has ended: frees the pool. */
+/* Frees the pool. Called on the first fiber when the loop has ended. */
 void fermata_fibers_end(void)
 {
 	while (pool.parked) {

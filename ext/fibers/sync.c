@@ -1,4 +1,4 @@
-/* Fermata\Sync\Mutex and Semaphore. A release passes ownership directly to the first waiter, so no waiter starves. */
+/* Fermata\Sync\Mutex and Semaphore. A release passes the mutex or permit directly to the first waiter, so no waiter starves. */
 #include "fibers/fibers.h"
 #include "handler/parts.h"
 #include "zend_exceptions.h"
@@ -6,7 +6,7 @@
 
 typedef struct fermata_mutex {
 	fermata_fiber *owner; /* NULL = unlocked */
-	struct fermata_mutex *next;  /* next mutex of the same owner */
+	struct fermata_mutex *next;  /* next mutex that the same owner has locked */
 	uint64_t locked_at;   /* fermata_clock() when it was locked */
 	fermata_waiters waiters;
 	zend_object std;
@@ -20,7 +20,7 @@ typedef struct fermata_semaphore {
 
 typedef struct locking {
 	fermata_mutex *waits; /* mutex that the fiber waits for; NULL = none */
-	fermata_mutex *owned; /* first mutex that it has locked */
+	fermata_mutex *owned; /* first mutex that the fiber has locked */
 } locking;
 
 static fermata_part part;
@@ -62,7 +62,7 @@ static void own(fermata_mutex *mutex, fermata_fiber *fiber)
 	fermata_touch(fiber, part);
 }
 
-/* Waiting fibers hold references, so none is left. */
+/* Waiting fibers hold references to the mutex, so there are none here. */
 static void mutex_free(zend_object *object)
 {
 	fermata_mutex *mutex = FERMATA_FROM(fermata_mutex, object);
@@ -96,7 +96,7 @@ void fermata_sync_init(void)
 	semaphore_handlers.compare = zend_objects_not_comparable;
 }
 
-/* Waits in a list until another fiber removes this one. Returns false after an exception. */
+/* Waits until another fiber removes this one from the list. Returns false after an exception. */
 static bool wait_in(fermata_waiters *list)
 {
 	fermata_waiter waiter = {.fiber = fermata_run.fiber};
@@ -128,14 +128,15 @@ static void hand_over(fermata_mutex *mutex)
 	disown(mutex);
 	fermata_fiber *next = take_first(&mutex->waiters);
 	if (next) {
-		/* The new owner no longer waits, even before it runs. Otherwise the deadlock search would loop. */
+		/* The new owner no longer waits, even before it runs. Otherwise the search for deadlocks would find a cycle. */
 		slot(next)->waits = NULL;
 		own(mutex, next);
 		fermata_wake(next);
 	}
 }
 
-/* Unlocks. The owner's exchanges under the lock are complete: the next owner may use the same connections. */
+/* Unlocks the mutex. Exchanges that the owner made while it had the lock are complete, so the next owner may use the same
+ * connections. */
 static void let_go(fermata_mutex *mutex)
 {
 	FERMATA_EACH_PART(on_unlock, mutex->locked_at)
@@ -159,7 +160,7 @@ static bool lock(fermata_mutex *mutex)
 	bool done = wait_in(&mutex->waiters);
 	slot(fiber)->waits = NULL;
 	if (UNEXPECTED(!done && mutex->owner == fiber)) {
-		/* The mutex was handed over when the worker stopped. */
+		/* The fiber received the mutex while the worker was stopping. */
 		hand_over(mutex);
 	}
 	return done;
@@ -177,7 +178,7 @@ static bool unlock(fermata_mutex *mutex)
 	return true;
 }
 
-/* Unlocks mutexes of a finished handler or task; otherwise other fibers would wait forever. */
+/* Unlocks the mutexes of a finished handler or task, since other fibers would wait for them forever. */
 static void on_clean_up(fermata_fiber *fiber)
 {
 	while (UNEXPECTED(slot(fiber)->owned)) {
@@ -260,7 +261,7 @@ ZEND_METHOD(Fermata_Sync_Mutex, synchronized)
 	}
 	info.retval = return_value;
 	zend_call_function(&info, &call);
-	/* Both are NULL if a PHP Fiber is resumed here after the server was stopped. */
+	/* Both pointers are NULL if a PHP Fiber is resumed here after the server has stopped. */
 	if (mutex->owner && mutex->owner == fermata_run.fiber) {
 		let_go(mutex);
 	}

@@ -1,12 +1,12 @@
 /* Tasks: async(), await(), all(), race() and Fermata\Future.
  *
- * A task waits in a queue until a fiber has the loop and capacity for it. It then runs there like a handler: without a switch
- * unless it waits.
+ * A task is queued until a fiber that runs the loop has capacity for it. The task then runs on that fiber like a handler: it
+ * causes no switch unless it waits.
  *
- * The tasks of one request share a limit: at most half of the free fibers may have its tasks, queued or running. So a request
- * with many tasks cannot occupy all fibers. Further tasks are held back, in order, until one of the admitted finishes. A task
- * that awaits others does not count meanwhile; otherwise the tasks it awaits could be held back forever. If all admitted tasks
- * wait for a queue, a mutex or a semaphore, the next is admitted, since it may wake them. */
+ * The tasks of one request share a limit: at most half of the free fibers may have its tasks, queued or running. So a request with
+ * many tasks cannot occupy all fibers. Further tasks are held back, in order, until one of the admitted tasks finishes. A task
+ * does not count while it awaits others; otherwise the tasks that it awaits could be held back forever. If all admitted tasks wait
+ * for a queue, a mutex or a semaphore, the next task is admitted, since it may wake them. */
 #include "fibers/task_queue.h"
 #include "handler/parts.h"
 #include "zend_exceptions.h"
@@ -17,20 +17,20 @@
 /* Longest wait chain that deadlock detection follows. */
 #define CHAIN_MAX 1000
 
-/* Share of one request. */
+/* Tasks of one request that count towards its limit. */
 typedef struct share {
 	uint32_t admitted; /* queued or running */
 	uint32_t blocked;  /* admitted tasks that wait for another task or handler */
-	uint32_t len;      /* all tasks, including held back ones */
-	fermata_future *first, *last; /* held back; linked like the queue */
+	uint32_t len;      /* all tasks, including those held back */
+	fermata_future *first, *last; /* tasks that are held back; linked like the queue */
 } share;
 
-static HashTable shares; /* by number, while tasks exist; allocated outside of PHP's request memory, like the process */
+static HashTable shares; /* by number, while tasks exist; allocated outside of PHP's request memory */
 static bool has_shares;
 
 typedef struct tasks {
 	const fermata_future *awaits;
-	fermata_future *deferred; /* start after the handler finishes; last first */
+	fermata_future *deferred; /* tasks that start after the handler finishes, last first */
 } tasks;
 
 static fermata_part part;
@@ -51,7 +51,7 @@ static zend_object *future_create(zend_class_entry *ce)
 	return &future->std;
 }
 
-/* Logs a failure that no code has requested. */
+/* Logs the exception of a task whose result no code has requested. */
 static ZEND_COLD void log_failure(const fermata_future *future)
 {
 	zend_object *exception = future->exception;
@@ -141,7 +141,7 @@ static void share_free(zval *found)
 	pefree(Z_PTR_P(found), true);
 }
 
-/* Returns NULL if there is none, or if the worker is stopping. */
+/* Returns NULL if there is no share with this number, or if the worker is stopping. */
 static zend_always_inline share *share_find(uint64_t number)
 {
 	return number && has_shares ? zend_hash_index_find_ptr(&shares, number) : NULL;
@@ -162,7 +162,8 @@ static void share_join(fermata_future *future, uint64_t number)
 	future->share = number;
 }
 
-/* Admits at least one task that is not blocked; otherwise no task would make progress. */
+/* Returns true if the next task may be admitted: below the limit, or if all admitted tasks are blocked, since no task would
+ * progress then. */
 static bool share_has_room(const share *it)
 {
 	return it->admitted <= it->blocked || it->admitted < fermata_fibers_free(fermata_queued.len);
@@ -218,7 +219,7 @@ static void share_leave(const fermata_future *future)
 	}
 }
 
-/* Stops counting the current task before it awaits others. */
+/* Called before the current task awaits others: the task does not count towards the limit until share_step_back(). */
 static void share_step_aside(void)
 {
 	const fermata_future *future = fermata_run.fiber->future;
@@ -239,7 +240,7 @@ static void share_step_back(void)
 	}
 }
 
-/* Like fermata_wait() without a time limit, for a wait that another task or handler ends. */
+/* Like fermata_wait() without a time limit, for a wait that another task or handler will end. */
 fermata_wait_result fermata_wait_for_others(void)
 {
 	const fermata_future *future = fermata_run.fiber->future;
@@ -292,7 +293,7 @@ static fermata_future *future_new(zval *callable)
 	return future;
 }
 
-/* Returns NULL after an exception. A task started by a handler (FM_TASK_ASYNC) works for its client. */
+/* Adds a task. Returns NULL after an exception. A task that a handler starts (FM_TASK_ASYNC) works for the handler's client. */
 fermata_future *fermata_task_begin(zval *callable, uint8_t kind)
 {
 	fermata_fiber *fiber = fermata_run.fiber;
@@ -304,7 +305,7 @@ fermata_future *fermata_task_begin(zval *callable, uint8_t kind)
 	future->is_detached = kind != FM_TASK_ASYNC;
 	if (!future->is_detached && fermata.handling) {
 		future->family = fermata_fiber_family();
-		/* Like code inside shield(), tasks started there finish even after the client has disconnected. */
+		/* Like code inside shield(), a task that is started there finishes even if the client disconnects. */
 		if (!fermata_fiber_is_shielded(fiber) && (future->client = fermata_fiber_client(fiber))) {
 			future->client->references++;
 		}
@@ -337,7 +338,7 @@ void fermata_task_defer(zval *callable, bool is_urgent)
 	fermata_touch(fiber, part);
 }
 
-/* Takes ownership of the references; the list has the last task first. */
+/* Queues all tasks of a list in which the last task is first. Takes ownership of the references. */
 static void enqueue_all(fermata_future *last)
 {
 	fermata_future *first = NULL;
@@ -455,7 +456,7 @@ void fermata_tasks_run_next(void)
 		zval_ptr_dtor(&result);
 		take_exception(future);
 		if (future->is_detached) {
-			/* every() keeps the future until its next run, which may be a day away. */
+			/* every() keeps the future until its next run, which may be a day later, so log the failure now. */
 			log_failure(future);
 			future->is_seen = true;
 		}
@@ -466,11 +467,11 @@ void fermata_tasks_run_next(void)
 	}
 	bool failed = future->state == FERMATA_FUTURE_FAILED && !fermata_exception_comes_of(future->exception, fermata_ce_cancelled);
 	fm_count_task(fermata.worker, future->kind, failed);
-	/* Destructors may run up to here, and belong to the task. */
+	/* Destructors that run up to here belong to the task. */
 	slot(fiber)->awaits = NULL;
 	fermata_fiber_returned();
 	fermata_clean_up();
-	/* As after a handler: otherwise work started by destructors would count as the next handler's. */
+	/* As after a handler. Otherwise, work that destructors start would count as work of the next handler. */
 	fermata.handling = false;
 	fermata_fiber_clean_up();
 	fiber->future = NULL;
@@ -478,7 +479,7 @@ void fermata_tasks_run_next(void)
 	fermata_future_drop(future);
 }
 
-/* The worker stops: queued tasks never start. */
+/* Called when the worker stops: drops queued tasks, which then never start. */
 void fermata_tasks_drop(void)
 {
 	fermata_future *future;
@@ -529,11 +530,11 @@ static const fermata_fiber *waited_for_by(const fermata_fiber *fiber)
 	return other;
 }
 
-/* Returns false with a MisuseError pending if `owner`, which has to run first, itself waits for this fiber. */
+/* Returns false with a MisuseError pending if `owner` waits, directly or through others, for this fiber. */
 bool fermata_check_deadlock(const fermata_fiber *owner)
 {
 	const fermata_fiber *last = NULL;
-	/* Bounded, since other fibers may wait for each other in a cycle until their time-outs. */
+	/* The number of steps is bounded, since other fibers may wait for each other in a cycle until their time limits. */
 	for (uint32_t steps = 0; owner && steps < CHAIN_MAX; owner = waited_for_by(owner), steps++) {
 		if (EXPECTED(owner != fermata_run.fiber)) {
 			last = owner;
@@ -592,7 +593,7 @@ typedef struct several {
 	struct {
 		fermata_future *future;
 		zend_string *name; /* NULL = positional */
-		bool is_own;       /* started here, and cancelled here if others fail */
+		bool is_own;       /* started by this call, which cancels it if another one fails */
 		fermata_waiter waiter;
 	} at[1];
 } several;
@@ -665,7 +666,7 @@ static several *several_begin(zend_execute_data *execute_data)
 	return all;
 }
 
-/* Returns the first finished (or, for all(), failed) future; NULL = none. */
+/* Returns the first future with at least this state, which is finished or, for all(), failed; NULL = none. */
 static fermata_future *several_first(const several *all, fermata_future_state state_min)
 {
 	for (uint32_t i = 0; i < all->len; i++) {
@@ -676,7 +677,7 @@ static fermata_future *several_first(const several *all, fermata_future_state st
 	return NULL;
 }
 
-/* Returns false with an exception pending. */
+/* Waits for the futures. Returns false with an exception pending. */
 static bool several_wait(several *all, bool counts)
 {
 	all->left = 0;
@@ -805,7 +806,7 @@ static void on_clean_up(fermata_fiber *fiber)
 	if (deferred) {
 		slot(fiber)->deferred = NULL;
 		enqueue_all(deferred);
-		/* The response is sent first. */
+		/* Let the core send the response before the tasks run. */
 		fermata_fibers_end_turn();
 	}
 }

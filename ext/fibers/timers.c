@@ -1,4 +1,5 @@
-/* Timers: a heap, earliest first. The core wakes the loop for the earliest timer only, so a disarmed timer causes no wake-up. */
+/* Timers are in a heap, earliest first. The core wakes the loop only for the earliest timer, so a disarmed timer causes no
+ * wake-up. */
 #include "fibers/fibers.h"
 
 #define TIMERS_CAPACITY_MIN 64
@@ -46,7 +47,7 @@ static void move_down(uint32_t index, fermata_timer *timer)
 	place(index, timer);
 }
 
-/* Requires a disarmed timer. The heap is bounded by the number of fibers, every() calls and streams. */
+/* Arms a timer that is not armed. The number of timers is bounded by the numbers of fibers, every() calls and streams. */
 void fermata_timer_arm(fermata_timer *timer, uint64_t due_ms)
 {
 	if (UNEXPECTED(heap.len == heap.capacity)) {
@@ -55,7 +56,7 @@ void fermata_timer_arm(fermata_timer *timer, uint64_t due_ms)
 	}
 	timer->due_ms = due_ms;
 	move_up(heap.len++, timer);
-	/* Report the new wake-up time to the core. */
+	/* Have the loop report the new wake-up time to the core. */
 	fermata_run.waits = true;
 }
 
@@ -91,8 +92,8 @@ void fermata_timers_free(void)
 	memset(&heap, 0, sizeof(heap));
 }
 
-/* Converts seconds from now into a due time: never early, and at most 1 ms late. It is exact with a test's clock, which stands
- * still. Returns false with a MisuseError pending. */
+/* Converts seconds from now into a due time, which is never early and at most 1 ms late. With the clock of a test, which stands
+ * still, the time is exact. Returns false with a MisuseError pending. */
 bool fermata_seconds_to_due(double seconds, uint64_t *due_ms)
 {
 	if (UNEXPECTED(!(seconds >= 0))) {
@@ -106,7 +107,7 @@ bool fermata_seconds_to_due(double seconds, uint64_t *due_ms)
 	} else {
 		double ms = seconds * 1000;
 		uint64_t whole = (uint64_t)ms;
-		/* The current millisecond of a running clock has already started. */
+		/* A running clock is already inside the current millisecond. */
 		uint64_t rest = fermata_run.in_process ? whole < ms : 1;
 		*due_ms = fm_worker_now_ms(fermata.worker) + whole + rest;
 	}

@@ -1,7 +1,7 @@
-/* Turns: limits the number of handlers in progress (handlers_max), for applications whose handlers must not overlap.
+/* Turns limit the number of handlers that run or wait at a time (handlers_max), for applications whose handlers must not overlap.
  *
- * A handler without a turn waits on its own fiber before it is called, as for a mutex. The loop continues with holds, files and
- * tasks. Turns are given in order of arrival. */
+ * A handler without a turn waits on its own fiber before it is called, as for a mutex. The loop continues with held clients, files
+ * and tasks. Handlers receive turns in the order of arrival. */
 #include "fibers/fibers.h"
 #include "handler/parts.h"
 
@@ -15,7 +15,7 @@ typedef struct turn {
 static fermata_part part;
 FERMATA_SLOT(turn, part)
 
-/* Returns false with an exception pending: the client has disconnected, or the worker stops. */
+/* Acquires a turn. Returns false with an exception pending: the client has disconnected, or the worker stops. */
 static bool take(void)
 {
 	fermata_fiber *fiber = fermata_run.fiber;
@@ -54,7 +54,7 @@ bool fermata_turns_are_single(void)
 	return turns_max == 1;
 }
 
-/* The handler has finished; its turn goes to the first in the queue. */
+/* Called when the handler has finished: its turn passes to the first waiting handler. */
 static void on_clean_up(fermata_fiber *fiber)
 {
 	fermata_waiter *next = line.first;

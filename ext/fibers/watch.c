@@ -1,5 +1,5 @@
-/* Fibers that wait for descriptors. The core watches each descriptor once, for the events of all its watchers. It reports once,
- * and is armed again while watchers remain. */
+/* Fibers that wait for descriptors. The core watches each descriptor once, for the events of all its watchers. After reporting an
+ * event, the core no longer watches the descriptor, and is armed again if watchers remain. */
 #include "fibers/watch.h"
 #include "handler/parts.h"
 #include <errno.h>
@@ -67,7 +67,7 @@ static void unlink_watcher(fermata_watcher *watcher)
 	table.watchers_len--;
 }
 
-/* A forked child shares the kernel's epoll set with its parent. */
+/* Stops watching a descriptor, but not in a forked child, which shares the kernel's epoll set with its parent. */
 static void forget(int fd)
 {
 	if (EXPECTED(!fermata.forked)) {
@@ -87,7 +87,7 @@ bool fermata_watch(fermata_watcher *watcher, int fd, short events, short *why)
 	reserve(fd);
 	fermata_fibers_note_descriptor(fd);
 	descriptor *it = &table.at[fd];
-	/* Always arm again: the number may belong to another file. */
+	/* Arm the descriptor even if it is armed: its number may belong to another file now. */
 	short all = wanted(it) | events;
 	uint32_t code = fm_watch(fermata.worker, fd, interest_of(all), NULL);
 	if (UNEXPECTED(code != FM_OK)) {
@@ -96,7 +96,7 @@ bool fermata_watch(fermata_watcher *watcher, int fd, short events, short *why)
 			*why = events;
 		}
 		if (it->first) {
-			/* The core does not watch the descriptor for the other watchers either. */
+			/* The core does not watch the descriptor for its other watchers either. */
 			tell(fd, POLLNVAL);
 		}
 		return false;
@@ -147,7 +147,7 @@ static void tell(int fd, short happened)
 		fermata_watcher *next = watcher->next;
 		if (happened & (watcher->events | failed)) {
 			unlink_watcher(watcher);
-			/* Remove all first, so that a watcher that watches again is not notified twice. */
+			/* Remove all watchers first, so that one that watches again is not notified twice. */
 			watcher->next = told;
 			told = watcher;
 		}
@@ -224,11 +224,11 @@ uint64_t fermata_ms_to_due(int64_t ms)
 	if (ms < 0) {
 		return FERMATA_NEVER;
 	}
-	/* The current millisecond of a running clock has already started; a test's clock stands still. */
+	/* A running clock is already inside the current millisecond; the clock of a test stands still. */
 	return fm_worker_now_ms(fermata.worker) + (uint64_t)ms + (fermata_run.in_process && ms > 0 ? 0 : 1);
 }
 
-/* Returns true if an event will wake the fiber, false if there is no need to wait. */
+/* Returns true if an event will wake the fiber, false if the fiber need not wait. */
 static bool watch_all(waiting *all, struct pollfd *fds, nfds_t len)
 {
 	bool is_ready = false;
@@ -270,7 +270,8 @@ fermata_wait_result fermata_wait_fds(struct pollfd *fds, nfds_t len, uint64_t du
 			for (nfds_t i = 0; i < len; i++) {
 				fermata_unwatch(&all[i].watcher);
 			}
-			/* poll() accepted the descriptor, but epoll did not: it was replaced, or the kernel is out of memory. */
+			/* poll() accepted the descriptor, but epoll rejected it: the descriptor was replaced, or the kernel is out of
+			 * memory. */
 			break;
 		}
 		result = fermata_wait(due_ms);
@@ -280,7 +281,7 @@ fermata_wait_result fermata_wait_fds(struct pollfd *fds, nfds_t len, uint64_t du
 			is_closed |= all[i].is_closed;
 		}
 		if (result != FERMATA_WAIT_WOKEN || is_closed) {
-			/* The number of a closed descriptor may belong to another file. */
+			/* The number of a closed descriptor may already belong to another file. */
 			for (nfds_t i = 0; i < len; i++) {
 				fds[i].revents = all[i].is_closed ? POLLNVAL : 0;
 			}

@@ -1,7 +1,7 @@
 /* Watches descriptors of the application (sockets, pipes, processes) for a waiting fiber or a callback.
  *
- * Readiness is level-triggered, as with poll(), and may be spurious. A descriptor may have many watchers. It may be closed at
- * any time: fermata_watch_closing() then ends the waits; without that call, no watcher is notified. */
+ * Readiness is level-triggered, as with poll(), and may be spurious. A descriptor may have many watchers. The code that closes a
+ * watched descriptor has to call fermata_watch_closing(), which ends the waits. Without that call, no watcher is notified. */
 #ifndef FERMATA_WATCH_H
 #define FERMATA_WATCH_H
 
@@ -25,13 +25,13 @@ bool fermata_watch(fermata_watcher *watcher, int fd, short events, short *why);
 void fermata_unwatch(fermata_watcher *watcher);
 /* Returns the number of watchers of all descriptors. */
 uint32_t fermata_watchers_len(void);
-/* Has to be called before a descriptor that may be watched is closed. */
+/* Must be called before a descriptor that may be watched is closed. */
 void fermata_watch_closing(int fd);
 
-/* Like poll(), but suspends only the fiber; requires fermata_can_wait(). Fills `revents`. WOKEN: a descriptor is ready. DUE: the
- * time is over. FAILED: an exception is pending. With DUE and FAILED, `revents` are 0, except POLLNVAL for a closed descriptor,
- * whose number must not be used any more. WOKEN with all `revents` 0: poll() itself fails, and reports the error when it is
- * called. */
+/* Like poll(), but suspends only the fiber; requires fermata_can_wait(). Sets `revents`. WOKEN: a descriptor is ready. DUE: the
+ * time is over. FAILED: an exception is pending. With DUE and FAILED, all `revents` are 0, except POLLNVAL for a closed
+ * descriptor, whose number must not be used any more. WOKEN with all `revents` 0 means that poll() itself fails; call it to get
+ * the error. */
 fermata_wait_result fermata_wait_fd(int fd, short events, uint64_t due_ms, short *happened);
 fermata_wait_result fermata_wait_fds(struct pollfd *fds, nfds_t len, uint64_t due_ms);
 /* Converts milliseconds from now into a due time; negative = never. */
