@@ -7,7 +7,7 @@
 #include "zend_exceptions.h"
 #include "zend_smart_str.h"
 
-/* Fibers that wait for more of a body, by request; NULL while there are none. */
+/* Fibers that wait for more bytes of a body, by request; NULL while there are none. */
 static HashTable *readers;
 
 /* Waits until bytes arrive or the body ends. Returns false with an exception pending. */
@@ -43,7 +43,7 @@ void fermata_body_arrived(const FmEvent *event)
 	}
 }
 
-/* Returns up to bytes_max further bytes of the body; empty at its end, NULL with an exception pending. */
+/* Returns up to `bytes_max` further bytes of the body. Returns an empty string at its end, NULL with an exception pending. */
 zend_string *fermata_body_read(fermata_request *request, size_t bytes_max)
 {
 	while (!request->body_ended) {
@@ -104,7 +104,7 @@ zend_string *fermata_body_read_all(fermata_request *request)
 	return smart_str_extract(&body);
 }
 
-/* As a PHP stream */
+/* The body as a PHP stream */
 
 static ssize_t stream_read(php_stream *stream, char *to, size_t bytes_max)
 {
@@ -150,7 +150,7 @@ php_stream *fermata_body_stream(fermata_request *request)
 {
 	php_stream *stream = php_stream_alloc(&fermata_body_stream_ops, request, NULL, "rb");
 	GC_ADDREF(&request->std);
-	/* Bytes that were read cannot be read again. */
+	/* The bytes are not stored, so they can be read only once. */
 	stream->flags |= PHP_STREAM_FLAG_NO_SEEK;
 	return stream;
 }

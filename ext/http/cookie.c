@@ -29,11 +29,11 @@ static void add_cookie(zend_array *cookies, const char *start, const char *end)
 	}
 }
 
-/* Adds the pairs of one header line. */
+/* Adds the name-value pairs of one header line. */
 void fermata_cookies_parse(zend_array *cookies, FmStr line)
 {
 	const char *start = line.ptr, *end = line.ptr + line.len;
-	/* max_input_vars applies as it does to forms; further cookies are skipped. */
+	/* The setting max_input_vars limits cookies as it limits form fields. Further cookies are skipped. */
 	while (start < end && zend_hash_num_elements(cookies) < (uint32_t)PG(max_input_vars)) {
 		const char *semicolon = memchr(start, ';', end - start);
 		add_cookie(cookies, start, semicolon ? semicolon : end);
@@ -43,7 +43,7 @@ void fermata_cookies_parse(zend_array *cookies, FmStr line)
 
 /* Set-Cookie */
 
-/* Returns true if the value can end neither the attribute nor the line; else false with an exception pending. */
+/* Returns true if the value ends neither its attribute nor the line. Otherwise returns false with an exception pending. */
 static bool attribute_check(const char *what, const zend_string *value)
 {
 	for (size_t i = 0; i < ZSTR_LEN(value); i++) {
@@ -59,11 +59,12 @@ static bool attribute_check(const char *what, const zend_string *value)
 static bool has_prefix(const zend_string *name, const char *prefix)
 {
 	size_t len = strlen(prefix);
-	/* Browsers compare these prefixes without regard to case. */
+	/* Browsers ignore the case of these prefixes. */
 	return ZSTR_LEN(name) >= len && zend_binary_strcasecmp(ZSTR_VAL(name), len, prefix, len) == 0;
 }
 
-/* Checks the requirements of __Secure- and __Host- names (RFC 6265bis, section 4.1.3); browsers drop cookies that violate them. */
+/* Checks the requirements on names with the prefix __Secure- or __Host- (RFC 6265bis, section 4.1.3). Browsers drop cookies that
+ * violate them. */
 static bool prefix_check(const fermata_cookie *cookie)
 {
 	bool is_host = has_prefix(cookie->name, "__Host-");
@@ -80,7 +81,7 @@ static bool prefix_check(const fermata_cookie *cookie)
 
 static bool cookie_check(const fermata_cookie *cookie)
 {
-	/* RFC 6265, section 4.1.1: the name is a token, as a header name is. */
+	/* The name must be a token, as for a header (RFC 6265, section 4.1.1). */
 	if (!fm_header_valid(fermata_str(cookie->name), FERMATA_LITERAL(""))) {
 		fermata_misuse("a cookie name must be a token: letters, digits and !#$%%&'*+-.^_`|~");
 		return false;

@@ -1,15 +1,15 @@
 /* Response::events() and Response::output(): a callable that sends events, or prints the body, on the handler's fiber.
  *
- * The callable waits when QUEUE_BYTES_MAX are queued for the client, which bounds the memory of a slow client. */
+ * The callable waits while QUEUE_BYTES_MAX bytes are queued for the client. So a slow client uses a limited amount of memory. */
 #include "http/http.h"
 #include "fibers/fibers.h"
 #include "state/php_state.h"
 #include "state/sapi_output.h"
 #include "zend_exceptions.h"
 
-/* Queued bytes of one client from which its handler waits. */
+/* Number of queued bytes of one client at which its handler waits. */
 #define QUEUE_BYTES_MAX 65536
-/* Interval after which a handler that sends without a pause waits for its client, so that other handlers run. */
+/* A handler that sends without a pause waits for its client after this time, so that other handlers run. */
 #define FLUSH_AFTER_MS 5
 #define STATUS_OK 200
 #define KEEP_ALIVE_SECONDS_MAX 3600.0
@@ -17,20 +17,20 @@
 enum { SINK_LAST_EVENT_ID };
 
 typedef struct sink {
-	FmRequest request;      /* 0 = ended */
+	FmRequest request;      /* 0 = the stream has ended */
 	bool gone;             /* the client has left */
 	size_t queued;         /* bytes that the client has not received */
-	uint64_t queued_ms;    /* time at which queued became positive */
+	uint64_t queued_ms;    /* time at which `queued` became positive */
 	uint64_t sent_ms;      /* time of the last event, comment or output */
 	uint64_t keep_alive_ms; /* 0 = never */
 	fermata_timer timer;
-	fermata_waiters waiters; /* fibers that wait until the client has received everything */
+	fermata_waiters waiters; /* fibers that wait until the client has received all bytes */
 	zend_object std;
 } sink;
 
 zend_class_entry *fermata_ce_event_sink;
 static zend_object_handlers sink_handlers;
-static HashTable *sinks; /* open sinks by request; NULL until the first */
+static HashTable *sinks; /* open sinks by request; NULL before the first one */
 
 #define THIS_SINK() FERMATA_FROM(sink, Z_OBJ_P(ZEND_THIS))
 
@@ -64,7 +64,7 @@ static void wake_all(sink *s)
 	}
 }
 
-/* Ends the sink and returns its request, or 0. The caller ends or cuts the stream. */
+/* Closes the sink and returns its request; 0 if it was already closed. The caller ends or cuts the stream. */
 static uint64_t detach(sink *s)
 {
 	FmRequest request = s->request;
@@ -93,7 +93,7 @@ void fermata_events_release(void)
 
 /* Events of the core */
 
-/* Handles a client that has received everything. Returns false if no sink is open for the request. */
+/* Called when the client has received all bytes. Returns false if no sink is open for the request. */
 bool fermata_events_taken(const FmEvent *event)
 {
 	sink *s = find(event->request);
@@ -104,7 +104,7 @@ bool fermata_events_taken(const FmEvent *event)
 	return s != NULL;
 }
 
-/* Handles a client that has disconnected. Returns false if no sink is open for the request. */
+/* Called when the client has disconnected. Returns false if no sink is open for the request. */
 bool fermata_events_ended(const FmEvent *event)
 {
 	sink *s = find(event->request);
@@ -117,7 +117,7 @@ bool fermata_events_ended(const FmEvent *event)
 	return s != NULL;
 }
 
-/* Handles a client that closed its side while the handler runs. */
+/* Called when the client has closed its side of the connection while the handler runs. */
 void fermata_events_gone(const FmEvent *event)
 {
 	sink *s = event->request ? find(event->request) : NULL;
@@ -133,7 +133,7 @@ static void on_due(fermata_timer *timer, uint64_t now_ms)
 	sink *s = (sink *)((char *)timer - XtOffsetOf(sink, timer));
 	uint64_t due_ms = s->sent_ms + s->keep_alive_ms;
 	if (due_ms <= now_ms) {
-		/* A blocked client needs no comment: the write time-out is running. */
+		/* A client that does not read needs no comment: its write timeout is already running. */
 		size_t queued = 0;
 		if (!s->queued && fm_stream_comment(fermata.worker, s->request, FERMATA_LITERAL(""), &queued, NULL) == FM_OK) {
 			s->queued = queued;
@@ -163,7 +163,7 @@ static bool check_open(const sink *s)
 	return s->request && !s->gone;
 }
 
-/* Waits until the client has received everything. Returns false with an exception pending. */
+/* Waits until the client has received all bytes. Returns false with an exception pending. */
 static bool wait_for_client(sink *s)
 {
 	while (s->queued && s->request) {
@@ -181,7 +181,7 @@ static bool wait_for_client(sink *s)
 	return true;
 }
 
-/* Waits while the queue is full; called before queueing. Returns false with an exception pending. */
+/* Called before bytes are queued: waits while the queue is full. Returns false with an exception pending. */
 static bool make_room(sink *s)
 {
 	if (UNEXPECTED(s->queued >= QUEUE_BYTES_MAX)) {
@@ -190,7 +190,8 @@ static bool make_room(sink *s)
 	return true;
 }
 
-/* Counts queued bytes, or throws the failure; waits if the client is behind. */
+/* Called after bytes were queued: counts them, and waits if the client reads too slowly. Throws an exception if queueing
+ * failed. */
 static void note_queued(sink *s, uint32_t code, size_t queued, const FmError *error)
 {
 	if (UNEXPECTED(code == FM_GONE)) {
@@ -319,7 +320,8 @@ static void write_pieces(sink *s, FmStr bytes)
 	}
 }
 
-/* Writes a large output. It stays in PHP's memory while the handler waits, so the core counts it for the client. */
+/* Writes a large output. The output stays in PHP's memory while the handler waits, so the core counts it as memory of the
+ * client. */
 static ZEND_COLD void write_held(sink *s, FmStr bytes)
 {
 	FmRequest request = s->request;
@@ -328,7 +330,7 @@ static ZEND_COLD void write_held(sink *s, FmStr bytes)
 	fm_stream_hold(fermata.worker, request, 0);
 }
 
-/* Queues printed bytes and waits for a slow client. Does nothing if an exception is pending. */
+/* Queues printed bytes, and waits if the client reads too slowly. Does nothing if an exception is pending. */
 static void write_output(void *to, FmStr bytes)
 {
 	sink *s = to;
@@ -339,7 +341,7 @@ static void write_output(void *to, FmStr bytes)
 	}
 }
 
-/* flush(): waits until the client has received everything, if the handler can wait. */
+/* flush(): waits until the client has received all bytes, if the handler can wait here. */
 static void flush_output(void *to)
 {
 	sink *s = to;
@@ -367,7 +369,7 @@ static void print(zend_fcall_info *info, zend_fcall_info_cache *call, sink *s)
 	fermata_output_divert(NULL, NULL);
 }
 
-/* Answering */
+/* Sending the response */
 
 static uint32_t send_head(const fermata_response *response)
 {
@@ -407,13 +409,13 @@ static sink *sink_new(FmRequest request, const fermata_source *source)
 	return s;
 }
 
-/* Ends the stream after the callable, or cuts it if an exception is pending. */
+/* Ends the stream after the callable has returned, or cuts it if an exception is pending. */
 static void finish(const fermata_handler *handler, sink *s)
 {
 	bool gone = s->gone;
 	FmRequest request = detach(s);
 	if (EG(exception)) {
-		/* The head was sent already, so the failure can only cut the stream. */
+		/* The headers were already sent, so the only possible reaction is to cut the stream. */
 		uint64_t before = fermata_this_stream();
 		fermata_set_stream(request ? request : fermata_this_request()->event.request);
 		fermata_fail_with_exception(handler);
@@ -451,7 +453,7 @@ static void run(const fermata_handler *handler, const fermata_response *response
 		return;
 	}
 	fm_stream_watch(fermata.worker, request);
-	/* Own the callable: the response may be freed while it runs. */
+	/* Hold a reference to the callable, since the response may be freed while the callable runs. */
 	ZVAL_COPY(&callable, &response->source->value);
 	ZVAL_OBJ(&argument, &s->std);
 	ZVAL_UNDEF(&result);
@@ -531,7 +533,7 @@ ZEND_METHOD(Fermata_Response, events)
 		response->content_type = zend_string_init(ZEND_STRL("text/event-stream"), false);
 	}
 	add_default(response, "Cache-Control", "no-store");
-	/* A buffering proxy would delay events. */
+	/* A proxy that buffers responses would delay the events. */
 	add_default(response, "X-Accel-Buffering", "no");
 }
 
@@ -547,7 +549,7 @@ ZEND_METHOD(Fermata_Response, output)
 		Z_PARAM_LONG(status)
 		Z_PARAM_ARRAY_HT(headers)
 	ZEND_PARSE_PARAMETERS_END();
-	/* No keep-alives: a comment would become part of the body. */
+	/* Without keep-alive, since a comment would become a part of the body. */
 	fermata_source *source = fermata_source_new(&output_kind, &info.function_name);
 	fermata_response_with_source(return_value, source, status, fermata_known.type_text, headers);
 }

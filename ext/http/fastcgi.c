@@ -2,7 +2,7 @@
 #include "http/http.h"
 #include "main/fopen_wrappers.h"
 
-/* Clamps a number to uint32_t; the core reports values that are out of range. */
+/* Clamps a number to uint32_t. If the result is out of range, the core reports that. */
 static uint32_t number(zend_long given)
 {
 	return given < 0 ? 0 : given > UINT32_MAX ? UINT32_MAX : (uint32_t)given;

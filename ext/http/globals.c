@@ -1,8 +1,8 @@
 /* Presents a request as PHP-FPM does: Request::serverParams() and Request::fillGlobals().
  *
- * After fillGlobals(), until the handler returns, the superglobals, php://input and move_uploaded_file() show the request.
- * header() and related functions store header lines for headers_list(), and sessions can be opened. PHP has one copy of this
- * state per process, so fillGlobals() requires a server that runs one handler at a time. */
+ * From fillGlobals() until the handler returns, the superglobals, php://input and move_uploaded_file() provide the request.
+ * header() and related functions store header lines for headers_list(), and sessions can be opened. PHP has one copy of this state
+ * per process, so fillGlobals() requires a server that runs one handler at a time. */
 #include "http/http.h"
 #include "state/changes.h"
 #include "base/collisions.h"
@@ -24,20 +24,21 @@
 #include "base/optimize_size.h"
 
 #define THIS_REQUEST() FERMATA_FROM(fermata_request, Z_OBJ_P(ZEND_THIS))
-#define HEADER_NAME_BYTES_MAX 128 /* longer names are left out of $_SERVER */
+#define HEADER_NAME_BYTES_MAX 128 /* headers with longer names are not in $_SERVER */
 #define STATUS_OK 200
 /* UPLOAD_ERR_INI_SIZE and UPLOAD_ERR_NO_FILE; no header of PHP defines them. */
 #define UPLOAD_INI_SIZE 1
 #define UPLOAD_NO_FILE 4
 #define MICROSECONDS 1000000.0
-/* Maximum number of headers whose $_SERVER slots are cached for the next request, and maximum bytes of their names. */
+/* Maximum number of headers whose $_SERVER slots are cached for the next request, and maximum total size of their names in
+ * bytes. */
 #define PLACES_MAX 32
 #define NAMES_BYTES_MAX 1024
 #define BRACKETED_BYTES_MAX 64
 
 /* Server parameters */
 
-/* Keys that are in $_SERVER for every request: interned strings with precomputed hashes. */
+/* Keys that $_SERVER has for every request: interned strings whose hashes are already computed. */
 typedef enum server_key {
 	GATEWAY_INTERFACE, HTTP_HOST, HTTPS, QUERY_STRING, REMOTE_ADDR, REMOTE_PORT, REQUEST_METHOD, REQUEST_SCHEME, REQUEST_TIME,
 	REQUEST_TIME_FLOAT, REQUEST_URI, SERVER_ADDR, SERVER_NAME, SERVER_PORT, SERVER_PROTOCOL, SERVER_SOFTWARE, NAMES
@@ -99,8 +100,9 @@ static void add_text(zend_array *to, const char *name, size_t name_len, FmStr te
 }
 #define ADD(to, name, text) add_text(to, name, sizeof(name) - 1, text)
 
-/* Writes HTTP_X_NAME for X-Name and returns its length; 0 if the header must not be in $_SERVER. With an underscore, a name could
- * imitate a header that a proxy sets. `Proxy` would become HTTP_PROXY, which HTTP clients read as their proxy setting. */
+/* Writes HTTP_X_NAME for X-Name and returns its length; 0 if the header must not be in $_SERVER. A header with an underscore in
+ * its name could imitate a header that a proxy sets. `Proxy` would become HTTP_PROXY, from which HTTP clients read their proxy
+ * setting. */
 static size_t header_key(char *key, FmStr name)
 {
 	static const char prefix[] = "HTTP_";
@@ -130,7 +132,7 @@ static void add_header(zend_array *to, FmStr name, FmStr value)
 	if (!len) {
 		return;
 	}
-	/* remove_headers() has removed the caller's variables with such names. */
+	/* remove_headers() has removed variables of the caller with such names. */
 	zend_string *name_string = zend_string_init(key, len, false);
 	zval *slot = zend_hash_lookup(to, name_string);
 	zend_string_release(name_string);
@@ -144,11 +146,11 @@ static void add_header(zend_array *to, FmStr name, FmStr value)
 	zend_string_release(before);
 }
 
-/* Last array from a caller that contains no HTTP_* key: a bridge passes the same array for every request. The reference prevents
- * changes in place and reuse of its address. */
+/* Last array of a caller that contains no HTTP_* key. A bridge passes the same array for every request. This reference prevents
+ * that the array is changed in place, or that its address is reused. */
 static zend_array *without_headers;
 
-/* Removes the caller's HTTP_* variables: applications would read them as headers of the request. */
+/* Removes the caller's HTTP_* variables, since applications would read them as headers of the request. */
 static void remove_headers(zend_array *from, zend_array *others)
 {
 	zend_string *key;
@@ -169,26 +171,27 @@ static void remove_headers(zend_array *from, zend_array *others)
 	}
 }
 
-/* Original $_SERVER of the current handler, for filter_input() and getenv(). Because of this reference, the application's writes
- * go to a copy. */
+/* Original $_SERVER of the current handler, for filter_input() and getenv(). Because of this reference, PHP copies the array
+ * before the application writes to it. */
 static zend_array *shown_params;
 
 typedef struct slot_of_globals {
-	bool defers_answer; /* Request::deferAnswer(): the handler's shutdown function is short */
+	bool defers_answer; /* Request::deferAnswer() was called: the handler's shutdown function is short */
 } slot_of_globals;
 
 static fermata_part part;
 FERMATA_SLOT(slot_of_globals, part)
 
 
-/* $_SERVER of the previous request, reused by the next one if its headers have the same names.
+/* $_SERVER of the previous request. If the next request has headers with the same names, it reuses this array.
  *
- * This reference makes an application that writes to $_SERVER write to a copy. If it is the only reference left, the next request
- * updates the entries that differ in place. Building the array anew took one sixth of the time of a small request. */
+ * Because of this reference, PHP copies the array before an application writes to $_SERVER. If this is the only reference left,
+ * the next request updates the changed entries in place. Building a new array for each request takes one sixth of the time of a
+ * small request. */
 static struct {
 	zend_array *params; /* NULL = none; then the slots below are invalid */
-	const zend_string *script; /* script name in params; NULL = none */
-	zval *known[NAMES]; /* slots in params; NULL = no entry, also for headers that header_key() refuses */
+	const zend_string *script; /* script name in `params`; NULL = none */
+	zval *known[NAMES]; /* slots in `params`; NULL = no entry, also for headers that header_key() rejects */
 	zval *headers[PLACES_MAX];
 	uint16_t remote_port, server_port;
 	bool is_secure;
@@ -225,7 +228,7 @@ void fermata_globals_forget(void)
 	}
 }
 
-/* Adds CONTENT_LENGTH for a chunked body or an HTTP/2 body without a length, as web servers do. */
+/* Adds CONTENT_LENGTH for a body without that header (chunked, or over HTTP/2), as web servers do. */
 static ZEND_COLD void add_length(zend_array *to, const fermata_request *request)
 {
 	uint64_t bytes = request->event.body.len;
@@ -291,7 +294,8 @@ static void add_credentials(zend_array *to, const fermata_request *request)
 	}
 }
 
-/* Returns path and query of the target. Scheme and authority of an absolute form (RFC 9112, section 3.2.2) are cut off. */
+/* Returns the path and query of the request target. Removes the scheme and authority of a target in absolute form (RFC 9112,
+ * section 3.2.2). */
 static FmStr request_uri(FmStr target)
 {
 	if (EXPECTED(target.len && (target.ptr[0] == '/' || target.ptr[0] == '*'))) {
@@ -308,7 +312,7 @@ static FmStr request_uri(FmStr target)
 	return path < end && *path == '/' ? (FmStr){path, (size_t)(end - path)} : FERMATA_LITERAL("/");
 }
 
-/* Returns the path after the script's path, such as /a in /index.php/a; NULL if the path ends there. */
+/* Returns the part of the path after the script's path, such as /a in /index.php/a; NULL if there is none. */
 static const char *path_info(FmStr uri, const zend_string *script)
 {
 	size_t len = script ? ZSTR_LEN(script) : 0;
@@ -343,7 +347,7 @@ static FmStr without_port(FmStr host)
 	return host;
 }
 
-/* Returns the host without its port, or else the server's address; an IPv6 address in brackets (RFC 3875, section 4.1.14). */
+/* Returns the host without its port, or else the server's address. An IPv6 address is in brackets (RFC 3875, section 4.1.14). */
 static FmStr server_name(FmStr host, FmStr address, char *bracketed)
 {
 	if (host.len) {
@@ -404,7 +408,7 @@ static void add_time(zend_array *to)
 	zend_hash_update(to, known.names[REQUEST_TIME_FLOAT], &precise);
 }
 
-/* Returns a new array: the request's parameters added to the caller's variables. */
+/* Returns a new array with the caller's variables and the request's parameters. */
 static zend_array *server_params(const fermata_request *request, zend_array *others)
 {
 	zend_array *params = others && zend_hash_num_elements(others) ? zend_array_dup(others) : zend_new_array(32);
@@ -440,13 +444,13 @@ ZEND_METHOD(Fermata_Request, serverParams)
 
 /* Reuse of the previous request's $_SERVER */
 
-/* Stores the request's header names for has_same_names(); none if this $_SERVER cannot be reused. */
+/* Stores the names of the request's headers for has_same_names(). Stores none if this $_SERVER cannot be reused. */
 static void note_names(const fermata_request *request)
 {
 	FmStr name, value;
 	last.headers_len = last.names_len = 0;
 	for (size_t i = 0; fermata_request_header_at(request, i, &name, &value); i++) {
-		/* These headers set several $_SERVER entries. */
+		/* Each of these headers sets several $_SERVER entries. */
 		bool is_plain = !fermata_str_equals_ci(name, FERMATA_LITERAL("authorization"))
 			&& !fermata_str_equals_ci(name, FERMATA_LITERAL("content-type"))
 			&& !fermata_str_equals_ci(name, FERMATA_LITERAL("content-length"));
@@ -461,7 +465,7 @@ static void note_names(const fermata_request *request)
 	}
 }
 
-/* Returns true, and fills values, if the request has the stored header names in the same order. */
+/* Returns true and sets `values` if the request has headers with the stored names in the same order. */
 static bool has_same_names(const fermata_request *request, FmStr *values)
 {
 	FmStr name, value;
@@ -502,7 +506,8 @@ static void keep_last(zend_array *params, const fermata_request *request)
 	last.script = script_name(params);
 }
 
-/* Replaces a value. The caller allocates the new value first: if that exceeds memory_limit, the old entry is still valid. */
+/* Replaces a value. The caller allocates the new value first. If that allocation exceeds memory_limit, the old entry is still
+ * valid. */
 static void replace_entry(zval *place, zval *changed)
 {
 	zval before;
@@ -538,7 +543,7 @@ static bool has_own_entries(const FmEvent *event, FmStr uri, const zend_string *
 	return event->body.len || event->upload || path_info(uri, script);
 }
 
-/* Updates the previous request's array and returns a reference to it; NULL if it cannot be reused. */
+/* Updates the array of the previous request and returns a reference to it; NULL if the array cannot be reused. */
 static zend_array *change_last(const fermata_request *request, zend_array *others, const FmStr *values)
 {
 	const FmEvent *event = &request->event;
@@ -573,7 +578,7 @@ static zend_array *change_last(const fermata_request *request, zend_array *other
 	return last.params;
 }
 
-/* Returns the same entries as server_params(), in the previous request's array where possible. */
+/* Returns the same entries as server_params(), if possible in the array of the previous request. */
 static zend_array *server_global(const fermata_request *request, zend_array *others)
 {
 	FmStr values[PLACES_MAX];
@@ -585,7 +590,7 @@ static zend_array *server_global(const fermata_request *request, zend_array *oth
 	params = server_params(request, others);
 	bool is_plain = !has_own_entries(&request->event, request_uri(request->event.target), script_name(others));
 	if (is_as_before && is_plain && others && others == without_headers) {
-		/* Cache only after two such requests in a row; alternating clients would pay for slots that are never used. */
+		/* Cache only after two such requests in a row. With alternating clients, cached slots would never be used. */
 		keep_last(params, request);
 	} else {
 		forget_last();
@@ -596,7 +601,7 @@ static zend_array *server_global(const fermata_request *request, zend_array *oth
 
 /* Superglobals */
 
-/* Sets a superglobal; takes over the reference. An array that is empty before and after is kept. */
+/* Sets a superglobal, and takes ownership of the reference. If the old and new arrays are both empty, keeps the old one. */
 static void set_global(fermata_superglobal number, zend_array *array)
 {
 	zval value, *place = fermata_global_find(number);
@@ -628,7 +633,7 @@ static zend_array *shared(zend_array *array)
 	return array;
 }
 
-/* Adds one property of a file to $_FILES. Brackets of the field name follow the property: $_FILES['a']['name'][0]. */
+/* Adds one property of a file to $_FILES. Brackets of the field name are placed after the property: $_FILES['a']['name'][0]. */
 static void add_file_part(fermata_collisions *collisions, zval *files, FmStr field, const char *key, zval *value)
 {
 	const char *bracket = memchr(field.ptr, '[', field.len);
@@ -648,8 +653,8 @@ static void add_file_part(fermata_collisions *collisions, zval *files, FmStr fie
 	smart_str_free(&name);
 }
 
-/* Returns true if brackets are balanced and adjacent, as PHP requires. With `a[]b` a client could set entries that applications
- * read as a file's name or path. */
+/* Returns true if the brackets in the name are balanced and adjacent, as PHP requires. With a name such as `a[]b`, a client could
+ * set entries that applications read as a file's name or path. */
 static bool field_has_place(FmStr field)
 {
 	size_t open = 0;
@@ -664,7 +669,7 @@ static bool field_has_place(FmStr field)
 	return open == 0;
 }
 
-/* Adds a file field without a chosen file, with UPLOAD_ERR_NO_FILE. */
+/* Adds an entry with UPLOAD_ERR_NO_FILE for a file field for which no file was chosen. */
 static void add_unchosen(fermata_collisions *collisions, zval *files, FmStr field)
 {
 	static const char *const empty[] = {"name", "full_path", "type", "tmp_name"};
@@ -679,8 +684,8 @@ static void add_unchosen(fermata_collisions *collisions, zval *files, FmStr fiel
 	add_file_part(collisions, files, field, "size", &value);
 }
 
-/* Returns $_FILES. A file larger than bytes_max has an error instead of content. Too many colliding names leave an exception
- * pending. */
+/* Returns $_FILES. The entry of a file larger than `bytes_max` has an error instead of the content. After too many colliding
+ * names, an exception is pending. */
 static zend_array *file_arrays(const fermata_request *request, uint64_t bytes_max)
 {
 	FmUploadedFile file;
@@ -696,7 +701,8 @@ static zend_array *file_arrays(const fermata_request *request, uint64_t bytes_ma
 	fermata_collisions_begin(&collisions);
 	fermata_quiet_begin();
 	for (size_t i = 0;; i++) {
-		/* Keep the order of the form: the last field of a name wins, and name[] numbers its elements in order. */
+		/* Keep the order of the form: of several fields with one name the last applies, and name[] numbers its elements in
+		 * order. */
 		while (fm_upload_unchosen_at(fermata.worker, request->event.upload, next_unchosen, &unchosen, &files_before)
 			&& files_before == i) {
 			if (field_has_place(unchosen)) {
@@ -745,7 +751,7 @@ static zend_array *file_arrays(const fermata_request *request, uint64_t bytes_ma
 	return Z_ARR(files);
 }
 
-/* Returns false if a limit is reached and no more cookies may be added. */
+/* Returns false if a limit is reached, so no more cookies may be added. */
 static bool add_cookies(fermata_collisions *collisions, zval *cookies, zend_string *line, zend_long *left)
 {
 	char *state = NULL;
@@ -776,8 +782,8 @@ static bool add_cookies(fermata_collisions *collisions, zval *cookies, zend_stri
 	return true;
 }
 
-/* Returns $_COOKIE. Names follow the rules for forms: `a[b]` is an array element, `a.b` becomes a_b. Too many colliding names leave
- * an exception pending. */
+/* Returns $_COOKIE. Names follow PHP's rules for form fields: `a[b]` is an array element, `a.b` becomes a_b. After too many
+ * colliding names, an exception is pending. */
 static zend_array *cookie_arrays(const fermata_request *request)
 {
 	zval cookies, before;
@@ -790,7 +796,7 @@ static zend_array *cookie_arrays(const fermata_request *request)
 	array_init(&cookies);
 	fermata_collisions_begin(&collisions);
 	fermata_quiet_begin();
-	/* PHP checks this array: of duplicate cookies it keeps the first, which has the longest path. */
+	/* PHP looks up names in this array: of several cookies with one name it keeps the first, which has the longest path. */
 	ZVAL_COPY_VALUE(&before, &PG(http_globals)[TRACK_VARS_COOKIE]);
 	ZVAL_COPY_VALUE(&PG(http_globals)[TRACK_VARS_COOKIE], &cookies);
 	bool goes_on = true;
@@ -829,14 +835,14 @@ static zend_array *request_array(zend_array *get, zend_array *post, zend_array *
 	return all;
 }
 
-/* Returns true for POST, the only method whose forms PHP reads; methods are case-sensitive. */
+/* Returns true for POST, the only method for which PHP reads forms. Methods are case-sensitive. */
 static bool is_post(const fermata_request *request)
 {
 	FmStr method = request->event.method;
 	return method.len == 4 && memcmp(method.ptr, "POST", 4) == 0;
 }
 
-/* Returns true for a multipart form that the core has parsed and whose raw bytes no longer exist. */
+/* Returns true for a multipart form that the core has already parsed, so that its raw bytes no longer exist. */
 static ZEND_COLD bool is_taken_apart(const fermata_request *request)
 {
 	FmStr path;
@@ -959,15 +965,15 @@ static void clear_headers(void)
 	}
 	SG(sapi_headers).send_default_content_type = true;
 	SG(sapi_headers).http_response_code = 0;
-	/* The callable of header_register_callback(). */
+	/* Remove the callable of header_register_callback(). */
 	zval callback;
 	ZVAL_COPY_VALUE(&callback, &SG(callback_func));
 	ZVAL_UNDEF(&SG(callback_func));
 	zval_ptr_dtor(&callback);
 }
 
-/* Returns true for a php://input stream of this request. It reads from the body's stream, which it does not own; the pointer to
- * that stream is its first field. A php://input that the script opened before run() has another body. */
+/* Returns true for a php://input stream of this request. Such a stream reads from the body's stream, which it does not own, and to
+ * which its first field points. A php://input stream that the script opened before run() has another body. */
 static bool is_input(const zend_resource *resource)
 {
 	const php_stream *stream = resource->type == php_file_le_stream() ? resource->ptr : NULL;
@@ -1015,7 +1021,8 @@ static zend_array *find_inputs(void)
 	return inputs;
 }
 
-/* Closes the body and the php://input streams that the application left open. Filters may call PHP code that opens others. */
+/* Closes the body, and the php://input streams that the application has left open. Stream filters may call PHP code that opens
+ * further streams. */
 static void close_body(zend_array *inputs, php_stream *body)
 {
 	zval *input;
@@ -1028,7 +1035,7 @@ static void close_body(zend_array *inputs, php_stream *body)
 	php_stream_close(body);
 }
 
-/* Closes the bodies whose tasks have finished; all bodies when the script has finished. */
+/* Closes the bodies whose tasks have finished. If `all`, closes all bodies, because the script has finished. */
 static void close_left_bodies(bool all)
 {
 	left_body **at = &left_bodies;
@@ -1041,7 +1048,7 @@ static void close_left_bodies(bool all)
 		*at = it->next;
 		close_body(it->inputs, it->body);
 		efree(it);
-		/* Restart: filters may have called PHP code that changed the list. */
+		/* Start again, since stream filters may have called PHP code that changed the list. */
 		at = &left_bodies;
 	}
 }
@@ -1064,7 +1071,7 @@ static void end_body(const fermata_fiber *fiber)
 	left_bodies = left;
 }
 
-/* Cleans up after the handler, before its changes of PHP's state are undone. */
+/* Cleans up after the handler, before its changes to PHP's state are undone. */
 static ZEND_COLD void end(fermata_fiber *fiber)
 {
 	fermata_session_end();
@@ -1079,7 +1086,7 @@ static ZEND_COLD void end(fermata_fiber *fiber)
 	clear_headers();
 	end_body(fiber);
 	SG(post_read) = false;
-	/* Clear only the list of files. The core removes the files. */
+	/* Free only the list of files. The core removes the files themselves. */
 	if (SG(rfc1867_uploaded_files)) {
 		zend_hash_destroy(SG(rfc1867_uploaded_files));
 		FREE_HASHTABLE(SG(rfc1867_uploaded_files));
@@ -1087,7 +1094,7 @@ static ZEND_COLD void end(fermata_fiber *fiber)
 	}
 }
 
-/* Cleans up when the script has finished. After a fatal error PHP's heap is unusable, so bodies stay open. */
+/* Cleans up when the script has finished. After a fatal error, PHP's heap is unusable, so bodies stay open. */
 void fermata_globals_request_end(void)
 {
 	if (EXPECTED(!fermata_is_retired())) {
@@ -1103,7 +1110,7 @@ static void on_return(fermata_fiber *fiber)
 		return;
 	}
 	if (EXPECTED(fermata_is_whole())) {
-		/* Defer only if no other shutdown function is registered: others may take any time. */
+		/* Defer only if no other shutdown function is registered, since others may take any time. */
 		if (slot(fiber)->defers_answer && zend_hash_num_elements(BG(user_shutdown_function_names)) == 1) {
 			return;
 		}
@@ -1114,7 +1121,7 @@ static void on_return(fermata_fiber *fiber)
 	if (fermata_wait_obstacle()) {
 		return;
 	}
-	/* The loop produces the remaining pieces. The scope shields the wait from a client that leaves. */
+	/* The loop generates the remaining pieces of the body. The scope protects the wait from a client that leaves. */
 	fermata_scope scope = {.is_shield = true, .is_own = true, .due_ms = FERMATA_NEVER, .owner = fiber, .inside = EG(active_fiber),
 		.outer = fiber->scope, .begun_at = fermata_clock()};
 	fiber->scope = &scope;
@@ -1138,7 +1145,7 @@ static bool on_undo(fermata_fiber *fiber)
 
 /* exit() */
 
-/* After exit(), sends the printed output with the status and headers that were set, as PHP-FPM does. */
+/* Called after exit(): sends the printed output with the status and headers that were set, as PHP-FPM does. */
 static bool answers_exit(const fermata_handler *handler)
 {
 	if (!fermata_has_globals()) {

@@ -1,4 +1,4 @@
-/* Fermata\Routes: a group of routes with its own prefix and middleware; and the list of a server's handlers. */
+/* Fermata\Routes: a group of routes with its own prefix and middleware. Also the list of a server's handlers. */
 #include "http/http.h"
 #include "base/optimize_size.h"
 

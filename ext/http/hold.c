@@ -1,4 +1,4 @@
-/* Fermata\Hold: describes a client that the core holds after its handler has returned. */
+/* Fermata\Hold describes a client that the core holds after its handler has returned. */
 #include "http/http.h"
 #include "channels/channels.h"
 #include "zend_enum.h"
@@ -67,7 +67,8 @@ void fermata_hold_init(void)
 
 /* Sending */
 
-/* Returns the number of Grip-Last lines, one per channel, at most headers_count_max. Writes their values to lasts unless NULL. */
+/* Returns the number of Grip-Last lines, which is the number of channels, at most headers_count_max. Writes their values to
+ * `lasts` unless it is NULL. */
 static size_t list_lasts(const fermata_request *request, FmStr *lasts)
 {
 	FmStr name, value;
@@ -83,7 +84,7 @@ static size_t list_lasts(const fermata_request *request, FmStr *lasts)
 	return len;
 }
 
-/* Reads the GRIP headers that an edge added. Returns false if the request did not come through an edge. */
+/* Reads the GRIP headers that an edge has added. Returns false if the request was not forwarded by an edge. */
 static bool from_edge(const fermata_request *request, FmGrip *grip)
 {
 	if (!fermata_request_header(request, FERMATA_LITERAL("grip-sig"), 0, &grip->signature)) {

@@ -31,7 +31,7 @@ zend_array *fermata_routes_middleware(const zend_object *group);
 fermata_server *fermata_routes_server(const zend_object *group);
 void fermata_gc_add_array(zend_get_gc_buffer *buffer, zend_array *array);
 void fermata_route_free(fermata_route *route);
-/* Stores a handler and its route, and returns their number. Takes over both. */
+/* Stores a handler and its route, and returns their number. Takes ownership of both. */
 uint32_t fermata_server_add(fermata_server *server, const fermata_handler *handler, const fermata_route *route);
 void fermata_trees_free(fermata_server *server);
 
@@ -60,10 +60,10 @@ bool fermata_request_route_at(const fermata_request *request, size_t index, FmSt
 FmStr fermata_request_host(const fermata_request *request);
 FmStr fermata_request_remote(const fermata_request *request, uint16_t *port);
 FmStr fermata_request_server(const fermata_request *request, uint16_t *port, FmStr *protocol);
-/* subject.ptr is NULL if the client sent no certificate. */
+/* `subject.ptr` is NULL if the client sent no certificate. */
 bool fermata_request_tls(const fermata_request *request, FmStr *subject, FmStr *pem);
 
-/* request_methods.c: the request owns the arrays until it ends. The stream is NULL with an exception pending. */
+/* request_methods.c: the request owns the returned arrays until it ends. The stream is NULL with an exception pending. */
 zend_array *fermata_request_queries(fermata_request *request);
 zend_array *fermata_request_forms(fermata_request *request);
 zend_array *fermata_request_cookies(fermata_request *request);
@@ -91,8 +91,8 @@ ZEND_COLD void fermata_upload_failed(const char *what, const zend_string *path);
 
 typedef struct fermata_response fermata_response;
 
-/* A kind of body that is not a string, defined in the file that sends it. If respond() leaves an exception pending, the request has
- * no response yet. */
+/* A kind of body that is not a string. The file that sends the kind defines it. If respond() leaves an exception pending, no
+ * response has been sent for the request. */
 typedef struct fermata_source_kind {
 	const char *headers; /* PHP argument that contains the headers, for error messages; NULL = none */
 	void (*respond)(const fermata_handler *handler, const fermata_response *response);
@@ -105,11 +105,11 @@ extern const fermata_source_kind fermata_source_upgrade; /* sockets/runner.c */
 typedef struct fermata_source {
 	const fermata_source_kind *kind;
 	zval value;         /* path, iterable, callable or Upgrade */
-	zend_string *root;  /* directory that must contain the file; NULL = any */
+	zend_string *root;  /* directory that must contain the file; NULL = any directory */
 	union {
-		int64_t length;        /* bytes of a stream; -1 = unknown */
-		int64_t keep_alive_ms; /* of events; -1 = setting keep_alive_ms */
-		uint32_t tree;         /* number of the handler of a file's static tree; FM_NO_HANDLER = none */
+		int64_t length;        /* size of a stream in bytes; -1 = unknown */
+		int64_t keep_alive_ms; /* of events; -1 = the setting keep_alive_ms */
+		uint32_t tree;         /* number of the handler of the file's static tree; FM_NO_HANDLER = none */
 	};
 } fermata_source;
 fermata_source *fermata_source_new(const fermata_source_kind *kind, const zval *value);
@@ -123,11 +123,11 @@ void fermata_events_init(void);
 /* response.c */
 struct fermata_response {
 	uint32_t status;
-	zend_string *reason;       /* NULL = standard phrase */
+	zend_string *reason;       /* NULL = the standard phrase */
 	zend_string *content_type; /* NULL = none */
 	zend_string *body;         /* NULL before the constructor */
-	fermata_headers *headers;  /* all but Content-Type; NULL = none */
-	fermata_source *source;    /* sent instead of body; NULL = send body */
+	fermata_headers *headers;  /* all headers but Content-Type; NULL = none */
+	fermata_source *source;    /* body that is not a string; NULL = send `body` */
 	zend_object std;
 };
 void fermata_response_init(void);
@@ -160,7 +160,7 @@ typedef struct fermata_hold {
 	uint32_t slow;
 	uint8_t format;
 	bool announce;
-	bool from_start; /* all stored events, for a client without an id */
+	bool from_start; /* send all stored events to a client without an id */
 	zend_object std;
 } fermata_hold;
 void fermata_hold_init(void);
@@ -185,7 +185,7 @@ void fermata_globals_init_part(void);
 /* Called when the script finishes. */
 void fermata_globals_forget(void);
 void fermata_globals_request_end(void);
-/* Input of the current handler's request; the caller releases the arrays. */
+/* Return the input of the current handler's request. The caller releases the arrays. */
 zend_array *fermata_globals_query(void);
 zend_array *fermata_globals_form(void);
 zend_array *fermata_globals_cookies(void);

@@ -1,12 +1,13 @@
 /* Request input other than the superglobals: filter_input() and related functions, and getenv(), which returns the CGI variables
- * under PHP-FPM. The functions are wrapped, so a request that calls none of them has no cost. */
+ * under PHP-FPM. These PHP functions are wrapped, so a request that calls none of them has no cost. */
 #include "http/http.h"
 #include "state/changes.h"
 #include "state/sapi_output.h"
 #include "main/php_variables.h"
 #include "zend_smart_str.h"
 
-/* Returns the original input, before any write to the superglobals; NULL for a kind that PHP provides. The caller releases it. */
+/* Returns the original input, which the application's writes to superglobals do not change; NULL for a kind that PHP itself
+ * provides. The caller releases the array. */
 static zend_array *input_of(zend_long kind)
 {
 	switch (kind) {
@@ -40,7 +41,7 @@ static void register_entries(int kind, const smart_str *name, zend_array *entrie
 	} ZEND_HASH_FOREACH_END();
 }
 
-/* Registers a variable with ext/filter by its full name, such as `a[b]`, as PHP does for a request. PHP limits the nesting. */
+/* Registers a variable with ext/filter under its full name, such as `a[b]`, as PHP does for a request. PHP limits the nesting. */
 static void register_input(int kind, const smart_str *name, zval *value)
 {
 	smart_str copy = {0};
@@ -60,7 +61,8 @@ static void register_input(int kind, const smart_str *name, zval *value)
 	zend_string_release(text);
 }
 
-/* Registers the input with ext/filter. This also writes to an array of PHP that belongs to the process, which is restored. */
+/* Registers the input with ext/filter. PHP also writes the input to an array that belongs to the process; this function restores
+ * that array. */
 static void register_all(int kind, zend_array *input, const zend_string *only)
 {
 	static const int tracks[] = {[PARSE_GET] = TRACK_VARS_GET, [PARSE_POST] = TRACK_VARS_POST, [PARSE_COOKIE] = TRACK_VARS_COOKIE,
@@ -88,8 +90,7 @@ static void register_all(int kind, zend_array *input, const zend_string *only)
 	ZVAL_COPY_VALUE(track, &before);
 }
 
-/* Calls a function of ext/filter on the request's input. Removes the input afterwards, because other handlers have other
- * requests. */
+/* Calls a function of ext/filter with the request's input. Then removes the input, since other handlers have other requests. */
 static ZEND_COLD void call_with_input(zif_handler function, bool names_one, INTERNAL_FUNCTION_PARAMETERS)
 {
 	const zend_module_entry *filter = zend_hash_str_find_ptr(&module_registry, ZEND_STRL("filter"));
@@ -127,7 +128,7 @@ static ZEND_COLD void call_with_input(zif_handler function, bool names_one, INTE
 	}
 FILTERS(DEFINE_FILTER)
 
-/* Returns true if a web server passes a variable of this name. Other $_SERVER entries belong to the process. */
+/* Returns true if a web server sets a variable with this name. All other $_SERVER entries belong to the process. */
 static bool is_of_request(const zend_string *name)
 {
 	static const char *const prefixes[] = {"AUTH_TYPE", "CONTENT_", "DOCUMENT_", "GATEWAY_INTERFACE", "HTTP_", "HTTPS", "PATH_INFO",
@@ -140,7 +141,7 @@ static bool is_of_request(const zend_string *name)
 	return false;
 }
 
-/* Returns a variable of the request, which the caller releases; NULL if the request does not have it. */
+/* Returns a variable of the request, which the caller releases; NULL if the request has none with this name. */
 static zend_string *find_variable(const zend_string *name)
 {
 	zend_array *params = is_of_request(name) ? fermata_globals_params() : NULL;

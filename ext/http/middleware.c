@@ -1,7 +1,7 @@
 /* Middleware: chains of closures around handlers, built once when the server starts.
  *
- * Each middleware, and the handler at the end, becomes a Fermata\Next object. Its __invoke() calls the callable with the request
- * and the closure of the next object. A route without middleware calls its handler directly. */
+ * Each middleware, and the handler at the end of the chain, becomes a Fermata\Next object. Its __invoke() calls the middleware or
+ * handler with the request and with the closure of the following object. A route without middleware calls its handler directly. */
 #include "sockets/sockets.h"
 #include "fibers/fibers.h"
 #include "handler/parts.h"
@@ -17,15 +17,15 @@
 /* Action at the end of a chain. */
 typedef enum next_end {
 	END_HANDLER, /* calls the handler */
-	END_FILE,    /* sends a file of a static tree; own is the fallback, or the notFound() handler */
-	END_UPGRADE, /* opens a WebSocket; own is its upgrade() */
+	END_FILE,    /* sends a file of a static tree; `own` is the fallback, or the notFound() handler */
+	END_UPGRADE, /* opens a WebSocket; `own` is its upgrade() */
 	END_NAMED,   /* calls the handler with arguments from the route, matched by parameter name */
 } next_end;
 
 typedef struct next {
-	fermata_handler own; /* middleware, or the handler at the end; undefined if the server responds */
+	fermata_handler own; /* middleware, or the handler at the end; undefined if the server itself responds */
 	next_end end;
-	zval after;          /* argument $next of own; undefined at the end */
+	zval after;          /* argument $next of `own`; undefined at the end */
 	zend_object std;
 } next;
 
@@ -73,7 +73,7 @@ void fermata_middleware_init(void)
 
 /* Calling */
 
-/* Throws with the location of the callable that returned the wrong value, not of its caller. */
+/* Throws a TypeError with the location of the callable that returned the wrong value, instead of the location of the call. */
 static ZEND_COLD void throw_wrong_return(const next *at, const zval *result)
 {
 	const zend_function *function = at->own.call.function_handler;
@@ -91,7 +91,7 @@ static ZEND_COLD void throw_wrong_return(const next *at, const zval *result)
 	}
 }
 
-/* Returns the server's own 404 or 405 response. */
+/* Returns the built-in 404 or 405 response. */
 static void answer_unrouted(zval *return_value, const fermata_request *request)
 {
 	const FmEvent *event = &request->event;
@@ -112,7 +112,7 @@ static void answer_unrouted(zval *return_value, const fermata_request *request)
 	RETVAL_OBJ(&response->std);
 }
 
-/* Redirects to the path with a final slash, which relative links in a directory's index need. */
+/* Returns a redirect to the path with a final slash, which relative links in a directory's index need. */
 static void answer_directory(zval *return_value, const fermata_request *request)
 {
 	FmStr target = request->event.target;
@@ -125,7 +125,7 @@ static void answer_directory(zval *return_value, const fermata_request *request)
 	RETVAL_OBJ(&response->std);
 }
 
-/* Responds with a file of a static tree. Returns false if the file does not exist. */
+/* Returns a file of a static tree as the response. Returns false if the file does not exist. */
 static bool answer_file(zval *return_value, const fermata_request *request)
 {
 	const FmEvent *event = &request->event;
@@ -148,7 +148,7 @@ static bool answer_file(zval *return_value, const fermata_request *request)
 	}
 }
 
-/* Calls upgrade() to decide on a handshake. The response to an accepted one opens the WebSocket when it is sent. */
+/* Calls upgrade() to decide on a handshake. If it accepts the handshake, sending the response opens the WebSocket. */
 static void answer_upgrade(zval *return_value, const fermata_handler *own, fermata_request *request)
 {
 	fermata_upgrade *upgrade = fermata_upgrade_new(request);
@@ -198,7 +198,7 @@ static bool find_parameter(const fermata_request *request, const zend_string *na
 	return false;
 }
 
-/* Fills the arguments of a handler with named parameters. Returns false if a value that must be a number is not one. */
+/* Sets the arguments of a handler with named parameters. Returns false if a route parameter that must be a number is not one. */
 static bool fill_arguments(const next *at, zval *request, zval *arguments, uint32_t *arguments_len)
 {
 	const zend_function *function = at->own.call.function_handler;
@@ -228,7 +228,7 @@ static bool fill_arguments(const next *at, zval *request, zval *arguments, uint3
 	return true;
 }
 
-/* Calls the handler; responds with 404 if a route parameter is not the required number. */
+/* Calls the handler. Responds with 404 if a route parameter that must be a number is not one. */
 static void call_named(zval *return_value, const next *at, zval *request)
 {
 	uint32_t len;
@@ -272,7 +272,7 @@ ZEND_METHOD(Fermata_Next, __invoke)
 		}
 		asked->event.unrouted = STATUS_NOT_FOUND;
 	}
-	/* notFound() handles unknown paths; the server responds to a known path with another method. */
+	/* notFound() handles unknown paths only. If the path has no handler for the method, the server itself responds. */
 	if (Z_ISUNDEF(at->own.closure) || (is_end && asked->event.unrouted && asked->event.unrouted != STATUS_NOT_FOUND)) {
 		answer_unrouted(return_value, asked);
 		return;
@@ -304,7 +304,7 @@ ZEND_METHOD(Fermata_Next, __invoke)
 
 /* Building chains */
 
-/* Creates a closure that calls own with `after` as $next. Takes over both. */
+/* Creates a closure that calls `own` with `after` as $next. Takes ownership of both. */
 static void wrap(zval *closure, const fermata_handler *own, zval *after, next_end end)
 {
 	next *made = FERMATA_FROM(next, next_create(fermata_ce_next));
@@ -338,12 +338,12 @@ static bool takes_request(zend_type type)
 	if (!ZEND_TYPE_IS_SET(type) || (ZEND_TYPE_PURE_MASK(type) & MAY_BE_OBJECT)) {
 		return true;
 	}
-	/* A union or intersection may contain the class. */
+	/* Accept a union or intersection, which may contain the class. */
 	return ZEND_TYPE_HAS_NAME(type) ? zend_string_equals_ci(ZEND_TYPE_NAME(type), fermata_ce_request->name) : ZEND_TYPE_IS_COMPLEX(type);
 }
 
-/* Checks that a handler can be called for its route, and marks it if route parameters are passed by name. Returns false with a
- * MisuseError pending. */
+/* Checks that a handler can be called for its route. Marks the handler if route parameters are passed by name. Returns false with
+ * a MisuseError pending. */
 bool fermata_handler_fit(fermata_handler *handler, const zend_string *pattern)
 {
 	const zend_function *function = handler->call.function_handler;
@@ -384,7 +384,7 @@ bool fermata_handler_fit(fermata_handler *handler, const zend_string *pattern)
 	return true;
 }
 
-/* Wraps *closure in a list of middleware; the first is outermost. */
+/* Wraps `*closure` in a list of middleware, of which the first is outermost. */
 static void wrap_list(zval *closure, zend_array *list)
 {
 	zval *member;
@@ -437,8 +437,8 @@ static void compose(fermata_server *server, fermata_handler *handler, const ferm
 	}
 }
 
-/* Wraps the static trees that have middleware. fallbacks contains their original fallback handlers; a closure is undefined if a
- * tree has none. Returns false with an exception pending. */
+/* Wraps the static trees that have middleware. `fallbacks` contains their original fallback handlers; the closure of a tree
+ * without a fallback is undefined. Returns false with an exception pending. */
 static bool compose_trees(fermata_server *server, const fermata_handler *fallbacks)
 {
 	FmError error;
@@ -504,7 +504,7 @@ bool fermata_middleware_compose(fermata_server *server)
 	}
 	for (uint32_t i = 0; i < server->handlers_len; i++) {
 		compose(server, &server->handlers[i], &server->routes[i]);
-		/* Break the reference cycle between a group and its server, which would never be freed. */
+		/* Release the group: a group and its server refer to each other, so neither would be freed. */
 		fermata_route_free(&server->routes[i]);
 		memset(&server->routes[i], 0, sizeof(fermata_route));
 	}
@@ -546,18 +546,18 @@ static ZEND_COLD void note_failure(zend_object *exception)
 }
 
 typedef struct slot_of_errors {
-	bool answers_error; /* the error handler's result is being sent; it may be a stream that throws */
+	bool answers_error; /* the result of the error handler is being sent; that result may be a stream that throws */
 } slot_of_errors;
 
 static fermata_part part;
 FERMATA_SLOT(slot_of_errors, part)
 
-/* Calls the application's error handler for an exception of a request. Returns true if it responded; else the original exception or
- * the error handler's is pending. */
+/* Calls the application's error handler for an exception of a request. Returns true if the error handler has responded. Otherwise,
+ * the original exception or an exception of the error handler is pending. */
 static ZEND_COLD bool answers_exception(void)
 {
-	/* The error handler may return a stream that throws; do not call it again for that. The stream may also wait while
-	 * handlers of other fibers fail, so the flag is per fiber. */
+	/* The error handler may return a stream that throws; do not call the error handler again for that exception. While the stream
+	 * waits, handlers of other fibers may fail, so the flag is per fiber. */
 	fermata_fiber *fiber = fermata_this_fiber();
 	const fermata_handler *handler = &fermata_this_server()->error;
 	if (Z_ISUNDEF(handler->closure) || slot(fiber)->answers_error) {
@@ -571,7 +571,7 @@ static ZEND_COLD bool answers_exception(void)
 	ZVAL_OBJ(&arguments[1], &fermata_this_request()->std);
 	bool is_here = fermata_call(handler, arguments, 2, &result);
 	OBJ_RELEASE(exception);
-	/* Although the client gets a response, the work that the exception interrupted is incomplete. */
+	/* The client gets a response, but the work that the exception interrupted is incomplete. */
 	fiber->has_failed = true;
 	if (!is_here) {
 		return true;

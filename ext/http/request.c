@@ -1,15 +1,15 @@
 /* The object of Fermata\Request: a view of the core's buffers. Its methods are in request_methods.c.
  *
- * While the handler runs, the object borrows the core's bytes and creates a PHP value only when a method is called.
- * The runner reuses one object for consecutive requests. If a handler kept a reference, the runner calls
- * fermata_request_keep(), which copies everything, and creates a new object for the next request. */
+ * While the handler runs, the object refers to the core's bytes, and a PHP value is created only when a method is called. The
+ * runner reuses one object for consecutive requests. If a handler has kept a reference to the object, the runner calls
+ * fermata_request_keep(), which copies all values, and creates a new object for the next request. */
 #include "http/http.h"
 
 typedef struct pair {
 	FmStr name, value;
 } pair;
 
-/* One allocation: this struct, the pairs (headers, then route parameters), then the bytes that they point to. */
+/* One allocation: this struct, the pairs (headers, then route parameters), and then the bytes to which the pairs point. */
 struct fermata_kept {
 	size_t headers_len, routes_len;
 	FmStr address, own_address, protocol;
@@ -19,7 +19,7 @@ struct fermata_kept {
 	pair pairs[1];
 };
 
-/* Bytes of an IPv6 address as text, with its NUL. */
+/* Maximum size in bytes of an IPv6 address as text, with its NUL. */
 #define OWN_ADDRESS_BYTES_MAX 46
 
 static zend_object_handlers request_handlers;
@@ -48,7 +48,8 @@ static void free_array(zend_array **array)
 	}
 }
 
-/* Removes uploaded files that were not moved. A process that a handler forked leaves them to the worker. */
+/* Removes uploaded files that were not moved. In a process that a handler has forked, does nothing, since the worker removes
+ * them. */
 static void release_upload(fermata_request *request)
 {
 	if (fermata.worker && !fermata.forked) {
@@ -92,7 +93,7 @@ static void request_free(zend_object *object)
 	zend_object_std_dtor(object);
 }
 
-/* Attributes may hold the request itself. */
+/* An attribute may refer to the request itself. */
 static HashTable *request_get_gc(zend_object *object, zval **table, int *len)
 {
 	*table = &FERMATA_FROM(fermata_request, object)->attributes;
@@ -126,7 +127,7 @@ bool fermata_request_header_at(const fermata_request *request, size_t index, FmS
 	return true;
 }
 
-/* The name is in lower case. */
+/* Returns the header line number `nth` with this name, which is in lower case. */
 bool fermata_request_header(const fermata_request *request, FmStr name, size_t nth, FmStr *value)
 {
 	if (EXPECTED(request->worker)) {
@@ -167,8 +168,8 @@ FmStr fermata_request_remote(const fermata_request *request, uint16_t *port)
 	return address;
 }
 
-/* Returns the server's address, port and HTTP version of the connection. The address is empty for a Unix socket, and valid until
- * the next fm_* call. */
+/* Returns the server's address, port and HTTP version of the request's connection. The address is empty for a Unix socket, and
+ * valid until the next fm_* call. */
 FmStr fermata_request_server(const fermata_request *request, uint16_t *port, FmStr *protocol)
 {
 	FmStr address = FERMATA_LITERAL("");
@@ -223,7 +224,7 @@ static FmStr copy_bytes(char **free_bytes, FmStr from)
 	return to;
 }
 
-/* Copies everything out of the core's buffers. Afterwards worker is NULL and every FmStr points into kept. */
+/* Copies all values from the core's buffers. After the call, `worker` is NULL, and every FmStr points into `kept`. */
 void fermata_request_keep(fermata_request *request)
 {
 	if (request->kept) {
@@ -287,7 +288,7 @@ static void on_create(fermata_running *objects)
 
 static void on_first_wait(void)
 {
-	/* During a stream's or WebSocket's event the object does not belong to this handler. */
+	/* In an event of a stream or WebSocket, the object does not belong to this handler. */
 	if (!fermata_this_stream() && !fermata_this_socket()) {
 		fermata_request_keep(fermata_this_request());
 	}

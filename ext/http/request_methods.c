@@ -1,4 +1,5 @@
-/* Methods of Fermata\Request. Each creates its value when it is called; parsed arrays are cached until the request ends. */
+/* Methods of Fermata\Request. Each method creates its result when it is called. Parsed arrays are cached until the request
+ * ends. */
 #include "http/http.h"
 #include "base/collisions.h"
 #include "state/quiet.h"
@@ -6,12 +7,12 @@
 #include "main/php_variables.h"
 #include "zend_exceptions.h"
 
-/* Longer header names are lower-cased on the heap. */
+/* Size of the stack buffer for a header name in lower case. Longer names are converted on the heap. */
 #define HEADER_NAME_BYTES_STACK 64
 
 #define READ_BYTES_DEFAULT 65536
 
-/* Collisions in a shorter form or query are too few to count. */
+/* Collisions are not counted in a shorter form or query, which can only have few. */
 #define UNCOUNTED_BYTES_MAX 1024
 
 #define THIS_REQUEST() FERMATA_FROM(fermata_request, Z_OBJ_P(ZEND_THIS))
@@ -40,7 +41,7 @@ static zend_string *body_from_file(const zend_string *path)
 	return body ? body : ZSTR_EMPTY_ALLOC();
 }
 
-/* Returns NULL with an exception pending. */
+/* Returns the body; NULL with an exception pending. */
 static zend_string *body_string(fermata_request *request)
 {
 	if (!request->body && fermata_request_arrives(request)) {
@@ -58,7 +59,7 @@ static zend_string *body_string(fermata_request *request)
 	return request->body;
 }
 
-/* Returns all lines of a header, joined; NULL if the request does not have the header. */
+/* Returns all lines of a header, joined; NULL if the request has none. */
 static zend_string *header_joined(const fermata_request *request, FmStr name)
 {
 	FmStr value;
@@ -66,7 +67,7 @@ static zend_string *header_joined(const fermata_request *request, FmStr name)
 		return NULL;
 	}
 	zend_string *joined = zend_string_init_fast(value.ptr, value.len);
-	/* Cookie lines are joined with a semicolon (RFC 9113, section 8.2.3), because cookie values may contain commas. */
+	/* Cookie lines are joined with a semicolon (RFC 9113, section 8.2.3), since cookie values may contain commas. */
 	char separator = name.len == 6 && memcmp(name.ptr, "cookie", 6) == 0 ? ';' : ',';
 	for (size_t nth = 1; fermata_request_header(request, name, nth, &value); nth++) {
 		size_t len = ZSTR_LEN(joined);
@@ -82,7 +83,7 @@ static zend_string *header_joined(const fermata_request *request, FmStr name)
 	return joined;
 }
 
-/* State of a parse for the input filter, to which PHP passes no context. No application code runs during the parse. */
+/* State of the running parse, for the input filter, to which PHP passes no context. No application code runs during the parse. */
 typedef struct counted {
 	fermata_collisions collisions;
 	zend_array *variables;
@@ -90,7 +91,7 @@ typedef struct counted {
 } counted;
 static counted *counting;
 
-/* Called before PHP registers a variable. Skips all variables after the limit. */
+/* Input filter that PHP calls before it registers a variable. Skips all variables after the limit. */
 static unsigned int filter_counted(int arg, const char *name, char **value, size_t value_len, size_t *new_len)
 {
 	counted *it = counting;
@@ -118,14 +119,14 @@ static void parse_counted(char *text, zval *array)
 	if (UNEXPECTED(is_fatal)) {
 		zend_bailout();
 	}
-	/* Raises PHP's warning about max_input_vars, if there was one. */
+	/* Raises PHP's warning about max_input_vars, if PHP has issued one. */
 	fermata_quiet_end();
 	if (UNEXPECTED(it.collisions.is_over && !EG(exception))) {
 		fermata_collisions_refuse("there are too many");
 	}
 }
 
-/* Parses as parse_str() does, with max_input_vars and nested names. Too many colliding names leave an exception pending. */
+/* Parses like parse_str(), with max_input_vars and nested names. After too many colliding names, an exception is pending. */
 static zend_array *parse_variables(FmStr text)
 {
 	zval array;
@@ -141,8 +142,8 @@ static zend_array *parse_variables(FmStr text)
 	return Z_ARR(array);
 }
 
-/* Caches a parsed array. A refused one is not cached, so the next call is refused as well. If an error handler or another task
- * cached an array first, that one is returned. */
+/* Caches a parsed array. An array that was rejected is not cached, so the next call rejects it as well. If an error handler or
+ * another task has cached an array in the meantime, returns that array. */
 static zend_array *keep(zend_array **kept, zend_array *parsed_now)
 {
 	if (UNEXPECTED(EG(exception) || *kept)) {
@@ -169,7 +170,7 @@ static bool is_form(const fermata_request *request)
 		&& (type.len == len || type.ptr[len] == ';' || type.ptr[len] == ' ' || type.ptr[len] == '\t');
 }
 
-/* Returns the body of a urlencoded form, read from its file if it is large; empty with an exception pending. */
+/* Returns the body of a urlencoded form; a large body is read from its file. Returns an empty string with an exception pending. */
 static FmStr form_text(fermata_request *request)
 {
 	if (EXPECTED(!request->event.upload)) {
@@ -401,7 +402,7 @@ ZEND_METHOD(Fermata_Request, body)
 	RETURN_STR_COPY(body);
 }
 
-/* Returns the next bytes of a body in a file; empty at its end, NULL with an exception pending. */
+/* Returns the next bytes of a body in a file. Returns an empty string at its end, NULL with an exception pending. */
 static zend_string *piece_of_file(fermata_request *request, const zend_string *path, size_t bytes_max)
 {
 	php_stream *stream = body_file(path);
@@ -421,7 +422,7 @@ static zend_string *piece_of_file(fermata_request *request, const zend_string *p
 	return piece;
 }
 
-/* Returns the next bytes of any body; empty at its end, NULL with an exception pending. */
+/* Returns the next bytes of any body. Returns an empty string at its end, NULL with an exception pending. */
 static zend_string *read_piece(fermata_request *request, size_t bytes_max)
 {
 	if (fermata_request_arrives(request) && !request->body) {
@@ -463,7 +464,7 @@ ZEND_METHOD(Fermata_Request, read)
 	zend_string_release(piece);
 }
 
-/* Returns a stream of the body; NULL with an exception pending. */
+/* Returns a PHP stream of the body; NULL with an exception pending. */
 php_stream *fermata_request_body_stream(fermata_request *request)
 {
 	if (fermata_request_arrives(request) && !request->body) {
@@ -520,7 +521,7 @@ ZEND_METHOD(Fermata_Request, json)
 	if (UNEXPECTED(!fermata_json_decode(return_value, body))) {
 		zval_ptr_dtor(return_value);
 		ZVAL_NULL(return_value);
-		/* The pending JsonException becomes the previous exception. */
+		/* PHP makes the pending JsonException the previous exception. */
 		if (EG(exception)->ce != fermata_ce_bad_request) {
 			zend_throw_exception(fermata_ce_bad_request, "the request body is not valid JSON", 0);
 		}
@@ -589,7 +590,7 @@ ZEND_METHOD(Fermata_Request, withAttribute)
 		array_init(&request->attributes);
 	}
 	SEPARATE_ARRAY(&request->attributes);
-	/* The old value's destructor may call this method again. */
+	/* The destructor of the old value may call this method again. */
 	zval *found = zend_symtable_find(Z_ARRVAL(request->attributes), name), old;
 	ZVAL_UNDEF(&old);
 	Z_TRY_ADDREF_P(value);
@@ -694,7 +695,7 @@ ZEND_METHOD(Fermata_Request, trace)
 	bool has_parent = fermata_request_header(request, name, 0, &value) && !fermata_request_header(request, name, 1, &other)
 		&& fm_trace_parent(value, &parent);
 	zend_string *state = has_parent ? header_joined(request, FERMATA_LITERAL("tracestate")) : NULL;
-	/* The parent is the recorded span of the request, else the span of the client. */
+	/* The parent is the request's span if the server records it, else the client's span. */
 	FmSpan span;
 	uint32_t recorded = fm_request_span(fermata.worker, request->event.request, &span);
 	if (recorded == FM_SPAN_RECORDED) {
@@ -706,7 +707,7 @@ ZEND_METHOD(Fermata_Request, trace)
 	} else if (!has_parent) {
 		RETURN_NULL();
 	} else if (recorded == FM_SPAN_LEFT_OUT) {
-		/* The server decides on sampling; otlp_sampler may ignore the client's flag. */
+		/* The server decides about sampling: the setting otlp_sampler may ignore the client's flag. */
 		parent.is_sampled = false;
 	}
 	object_init_ex(return_value, fermata_ce_trace);
@@ -717,7 +718,7 @@ ZEND_METHOD(Fermata_Request, trace)
 	ZVAL_STR(OBJ_PROP_NUM(trace, 3), state ? state : ZSTR_EMPTY_ALLOC());
 }
 
-/* Private in the stub: Request::trace() creates the objects. */
+/* Private in the stub, since Request::trace() creates the objects. */
 ZEND_METHOD(Fermata_Trace, __construct)
 {
 	ZEND_PARSE_PARAMETERS_NONE();

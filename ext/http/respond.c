@@ -6,7 +6,7 @@
 /* Lowest status that marks the handler as failed. */
 #define STATUS_FAILED_MIN 500
 
-/* Sends a response. If the first piece of a stream throws, the exception stays pending and the request has no response yet. */
+/* Sends a response. If the first piece of a stream throws, the exception stays pending, and no response has been sent. */
 void fermata_respond(const fermata_handler *handler, const fermata_response *response)
 {
 	if (UNEXPECTED(response->source)) {
@@ -18,7 +18,7 @@ void fermata_respond(const fermata_handler *handler, const fermata_response *res
 	FmResponse out;
 	FmHeader *headers = fermata_response_fill(response, some, &out);
 	out.body = fermata_str_or_empty(response->body);
-	/* FM_GONE is no error: the client has left. */
+	/* FM_GONE is no error: the client has disconnected. */
 	fm_respond(fermata.worker, fermata_this_request()->event.request, &out);
 	fermata_set_whole(true);
 	if (UNEXPECTED(headers != some)) {
@@ -35,7 +35,7 @@ static void hold(const fermata_handler *handler, const fermata_hold *hold)
 		fermata_note_hold((zend_object *)&hold->std);
 	}
 	if (UNEXPECTED(code == FM_BACKPRESSURE)) {
-		/* The handler made no mistake; the core has logged the limit that was reached. */
+		/* The handler made no mistake. The core has logged the limit that was reached. */
 		fermata_refuse(fermata_this_request()->event.request, FERMATA_STATUS_UNAVAILABLE, FERMATA_LITERAL("The server is busy; try again.\n"));
 	} else if (UNEXPECTED(code != FM_OK && code != FM_GONE)) {
 		fermata_fail_at_handler(handler, (FmStr){error.message, error.len});
@@ -57,7 +57,8 @@ void fermata_answer(const fermata_handler *handler, zval *result)
 		zend_object *object = Z_OBJ_P(result);
 		if (EXPECTED(object->ce == fermata_ce_response)) {
 			const fermata_response *response = FERMATA_FROM(fermata_response, object);
-			/* A framework may have caught an exception in the middle of an exchange with a database and returned an error page. */
+			/* A framework may have caught an exception in the middle of an exchange with a database, and returned an error
+			 * page. */
 			fermata_this_fiber()->has_failed |= UNEXPECTED(response->status >= STATUS_FAILED_MIN);
 			fermata_respond(handler, response);
 			if (UNEXPECTED(EG(exception)) && !fermata_is_leaving()) {

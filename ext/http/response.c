@@ -60,7 +60,7 @@ static zend_object *response_clone(zend_object *object)
 	return &to->std;
 }
 
-/* A stream often captures the object that created it. */
+/* The body of a stream often refers to the object that created it. */
 static HashTable *response_get_gc(zend_object *object, zval **table, int *len)
 {
 	fermata_response *response = FERMATA_FROM(fermata_response, object);
@@ -94,7 +94,7 @@ static bool status_check(zend_long status)
 	return true;
 }
 
-/* Creates a response of the server itself with a text, which is taken over; NULL = empty body. */
+/* Creates a response of the server itself. Takes ownership of the text; NULL = empty body. */
 fermata_response *fermata_response_plain(uint32_t status, zend_string *text)
 {
 	fermata_response *response = FERMATA_FROM(fermata_response, response_create(fermata_ce_response));
@@ -122,7 +122,7 @@ static void add_checked_header(fermata_response *response, zend_string *name, ze
 	}
 }
 
-/* Returns false with a MisuseError pending. */
+/* Adds a header line. Returns false with a MisuseError pending. */
 static bool add_header(fermata_response *response, zend_string *name, zend_string *value)
 {
 	if (!fermata_header_check(name, value)) {
@@ -132,7 +132,8 @@ static bool add_header(fermata_response *response, zend_string *name, zend_strin
 	return true;
 }
 
-/* Adds a header line; skips malformed lines and those that the server sends itself, such as Content-Length. */
+/* Adds a header line that PHP code passed to header(). Skips malformed lines, and headers that the server sets itself, such as
+ * Content-Length. */
 static void add_sent_header(fermata_response *response, zend_string *name, zend_string *value)
 {
 	if (!fm_header_reserved(fermata_str(name)) && fm_header_valid(fermata_str(name), fermata_str(value))) {
@@ -177,8 +178,8 @@ static bool is_status(const sapi_header_struct *line)
 	return line->header_len >= sizeof(name) && strncasecmp(line->header, name, sizeof(name) - 1) == 0;
 }
 
-/* Adds the lines that the handler passed to header() and related functions. A header that the response already contains is
- * skipped, except Set-Cookie. */
+/* Adds the lines that the handler passed to header() and related functions. Skips headers that the response already contains,
+ * except Set-Cookie. */
 static void relay_sent(fermata_response *response)
 {
 	uint32_t given_len = response->headers ? response->headers->len : 0;
@@ -210,7 +211,7 @@ static void relay_sent(fermata_response *response)
 	}
 }
 
-/* Sets status and reason phrase from `404 Not Found`. Returns false if the status is invalid. */
+/* Sets the status and reason phrase from a text such as `404 Not Found`. Returns false if the status is invalid. */
 static bool set_status(fermata_response *response, const char *text, const char *end)
 {
 	zend_long status = 0;
@@ -256,7 +257,7 @@ static void set_sent_status(fermata_response *response)
 	}
 }
 
-/* Sets a missing Content-Type. PHP-FPM sends none with 304 (RFC 9110, section 15.4.5). */
+/* Sets a missing Content-Type. Removes it from a 304 response, as PHP-FPM does (RFC 9110, section 15.4.5). */
 static void set_default_type(fermata_response *response, bool is_page)
 {
 	if (UNEXPECTED(response->status == STATUS_NOT_MODIFIED)) {
@@ -275,7 +276,7 @@ static ZEND_COLD bool call_header_callback(void)
 	ZVAL_UNDEF(&SG(callback_func));
 	ZVAL_UNDEF(&result);
 	if (SG(sapi_headers).send_default_content_type) {
-		/* The callback may change or remove the default type. */
+		/* The callback may change or remove the default Content-Type. */
 		char *type = sapi_get_default_content_type();
 		smart_str line = {0};
 		smart_str_appends(&line, "Content-type: ");
@@ -299,7 +300,7 @@ bool fermata_headers_leave(void)
 	return EXPECTED(Z_ISUNDEF(SG(callback_func))) || !fermata_has_globals() || call_header_callback();
 }
 
-/* Creates a response from PHP's own output functions: header(), http_response_code(), setcookie(). Takes over the body. */
+/* Creates a response from the calls of header(), http_response_code() and setcookie(). Takes ownership of the body. */
 fermata_response *fermata_response_sent(zend_string *body)
 {
 	fermata_response *response = FERMATA_FROM(fermata_response, response_create(fermata_ce_response));
@@ -310,10 +311,11 @@ fermata_response *fermata_response_sent(zend_string *body)
 	return response;
 }
 
-/* An emptied response for reuse; NULL = none. Creating and destroying one object costs as much time as filling ten. */
+/* A cleared response for reuse; NULL = none. Creating and destroying one object takes as much time as setting the fields of
+ * ten. */
 static fermata_response *spare;
 
-/* Stores the object for reuse if nothing else refers to it. Takes over a reference. */
+/* Clears the object and stores it for reuse if there is no other reference to it. Takes ownership of a reference. */
 void fermata_response_recycle(zend_object *object)
 {
 	fermata_response *response = FERMATA_FROM(fermata_response, object);
@@ -354,7 +356,7 @@ void fermata_response_init_part(void)
 	fermata_part_register(&part);
 }
 
-/* Takes over the references to body and content_type. */
+/* Takes ownership of the references to `body` and `content_type`. */
 static void return_response(zval *return_value, zend_long status, zend_string *body, zend_string *content_type)
 {
 	fermata_response *response = spare;
@@ -398,13 +400,13 @@ ZEND_METHOD(Fermata_Response, __construct)
 	if (headers && !fermata_headers_given("Fermata\\Response::__construct(): Argument #3 ($headers)", headers, add_given_header, response)) {
 		RETURN_THROWS();
 	}
-	/* Without a type a browser may guess HTML, and would then run scripts in user input. */
+	/* Without a Content-Type, a browser may detect HTML, and would then run scripts in user input. */
 	if (!response->content_type && ZSTR_LEN(response->body)) {
 		response->content_type = fermata_known.type_text;
 	}
 }
 
-/* Takes over the source. */
+/* Returns a response with a body from `source`. Takes ownership of the source. */
 void fermata_response_with_source(zval *return_value, fermata_source *source, zend_long status, zend_string *content_type,
 	zend_array *headers)
 {
@@ -419,7 +421,7 @@ void fermata_response_with_source(zval *return_value, fermata_source *source, ze
 	}
 }
 
-/* Fills a response head for the core. Returns the headers: `some`, or an array that the caller frees. */
+/* Sets the status and headers of a response for the core. Returns the headers: `some`, or an array that the caller frees. */
 FmHeader *fermata_response_fill(const fermata_response *response, FmHeader *some, FmResponse *out)
 {
 	uint32_t len = response->headers ? response->headers->len : 0;
@@ -534,14 +536,14 @@ static bool relay_value(fermata_response *response, zend_string *name, zval *val
 	return is_valid;
 }
 
-/* Returns false with an exception pending. */
+/* Adds a header of relayed(). Returns false with an exception pending. */
 static bool relay_header(fermata_response *response, zend_string *name, zval *value)
 {
 	zval *one;
 	if (UNEXPECTED(fm_header_reserved(fermata_str(name)))) {
 		return true;
 	}
-	/* HttpFoundation returns this name in lower case, and all others as they were set. */
+	/* HttpFoundation returns this name in lower case, but all others as they were set. */
 	if (zend_string_equals_literal(name, "set-cookie")) {
 		name = fermata_known.set_cookie;
 	}
@@ -549,7 +551,7 @@ static bool relay_header(fermata_response *response, zend_string *name, zval *va
 	if (Z_TYPE_P(value) != IS_ARRAY) {
 		return relay_value(response, name, value);
 	}
-	/* A value's __toString() may replace or extend the referenced list. */
+	/* The __toString() method of a value may replace or extend the list, so hold a reference to it. */
 	zend_array *list = Z_ARR_P(value);
 	bool is_added = true;
 	GC_TRY_ADDREF(list);

@@ -1,4 +1,4 @@
-/* Response::stream() and Response::file(): responses whose body is not a string. stream.c sends them. */
+/* Response::stream() and Response::file() create responses whose body is not a string. stream.c sends them. */
 #include "http/http.h"
 #include "main/fopen_wrappers.h"
 #include "ext/standard/url.h"
@@ -37,20 +37,22 @@ ZEND_METHOD(Fermata_Response, stream)
 
 /* Files */
 
-/* Appends a name for a quoted string in a header. Quotes, backslashes, `%`, `/`, control and non-ASCII characters become `_`. */
+/* Appends a name inside a quoted string of a header. Quotes, backslashes, `%`, `/`, control and non-ASCII characters become
+ * `_`. */
 static void append_plain(smart_str *line, const zend_string *name)
 {
 	for (size_t i = 0; i < ZSTR_LEN(name); i++) {
 		unsigned char byte = (unsigned char)ZSTR_VAL(name)[i];
 		bool bad = byte < 0x20 || byte > 0x7e || strchr("\"\\%/", byte);
-		/* One underscore per UTF-8 character. */
+		/* Append one underscore per UTF-8 character. */
 		if (!bad || (byte & 0xC0) != 0x80) {
 			smart_str_appendc(line, bad ? '_' : (char)byte);
 		}
 	}
 }
 
-/* Builds Content-Disposition with the name in both forms (RFC 6266): filename, and filename* for clients that support RFC 8187. */
+/* Builds Content-Disposition with the file name in both forms (RFC 6266): filename, and filename* for clients that support RFC
+ * 8187. */
 static zend_string *disposition(const zend_string *name)
 {
 	smart_str line = {0};
@@ -77,7 +79,7 @@ static bool file_check(const zend_string *path, const zend_string *root, const z
 		fermata_misuse("the name of a download must not be empty; leave it out to show the file in the browser");
 		return false;
 	}
-	/* With a root, only the root is checked. */
+	/* If there is a root, open_basedir applies to the root only. */
 	if (php_check_open_basedir_ex(ZSTR_VAL(root ? root : path), 0)) {
 		fermata_misuse("open_basedir does not allow %s", ZSTR_VAL(root ? root : path));
 		return false;

@@ -8,8 +8,8 @@
 #define THIS_ROUTES() FERMATA_FROM(fermata_routes, Z_OBJ_P(ZEND_THIS))
 #define RETURN_THIS() RETURN_OBJ_COPY(Z_OBJ_P(ZEND_THIS))
 
-/* Converts callables to closures; returns NULL for an empty list. `given` is one array if is_list, otherwise the callables
- * themselves. On failure, sets *failed and leaves an exception pending. */
+/* Converts callables to closures; returns NULL for an empty list. If `is_list`, `given` is one array of callables, otherwise the
+ * callables themselves. On failure, sets `*failed` and leaves an exception pending. */
 static zend_array *closures(zval *given, uint32_t len, uint32_t argument, bool is_list, bool *failed)
 {
 	if (!len) {
@@ -90,7 +90,7 @@ static void use(INTERNAL_FUNCTION_PARAMETERS, const fermata_server *server, zend
 	RETURN_THIS();
 }
 
-/* Returns a handler's location for routes(). */
+/* Returns the location of a handler in the source, for routes(). */
 static zend_string *place_of(const fermata_handler *handler)
 {
 	const zend_function *function = handler->call.function_handler;
@@ -128,7 +128,7 @@ void fermata_server_list(fermata_server *server, const char *kind, FmStr method,
 	zend_hash_next_index_insert_new(server->listed, &entry);
 }
 
-/* Returns the pattern with the group's prefix; NULL with a MisuseError pending. */
+/* Returns the path pattern with the group's prefix; NULL with a MisuseError pending. */
 static zend_string *path_in(const fermata_routes *group, zend_string *path)
 {
 	if (group && ZSTR_LEN(path) && ZSTR_VAL(path)[0] != '/') {
@@ -140,7 +140,7 @@ static zend_string *path_in(const fermata_routes *group, zend_string *path)
 		: zend_string_copy(path);
 }
 
-/* Returns the pattern with the group's prefix, if there is a group; NULL with a MisuseError pending. */
+/* Returns the path pattern, with the group's prefix if there is a group; NULL with a MisuseError pending. */
 zend_string *fermata_routes_path(const zend_object *group, zend_string *path)
 {
 	return path_in(group ? FERMATA_FROM(fermata_routes, group) : NULL, path);
@@ -221,7 +221,7 @@ static void add_route(INTERNAL_FUNCTION_PARAMETERS, fermata_server *server, ferm
 	RETURN_THIS();
 }
 
-/* Returns false with a MisuseError pending. */
+/* Sets `handler` to the fallback of a static tree. Returns false with a MisuseError pending. */
 static bool fallback_init(fermata_handler *handler, zval *callable, const zend_string *prefix)
 {
 	if (!fermata_handler_init(handler, callable)) {
@@ -312,7 +312,7 @@ static void add_static(INTERNAL_FUNCTION_PARAMETERS, fermata_server *server, fer
 	RETURN_THIS();
 }
 
-/* Returns false with a MisuseError pending. */
+/* Checks the prefix of a group. Returns false with a MisuseError pending. */
 static bool prefix_check(const zend_string *prefix)
 {
 	size_t len = ZSTR_LEN(prefix);
@@ -424,7 +424,7 @@ ZEND_METHOD(Fermata_Routes, use)
 	use(INTERNAL_FUNCTION_PARAM_PASSTHRU, THIS_ROUTES()->server, &THIS_ROUTES()->middleware);
 }
 
-/* Sets the only handler of a kind; a second call is a MisuseError. */
+/* Sets a handler that a server may have only once. Throws a MisuseError on a second call. */
 static void set_handler(INTERNAL_FUNCTION_PARAMETERS, fermata_handler *to, const char *what, const fermata_given *given,
 	uint32_t given_len)
 {

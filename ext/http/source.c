@@ -1,4 +1,4 @@
-/* Sources: the arguments of a body that is not a string, until it is sent. */
+/* A source is the arguments of a body that is not a string, stored until the body is sent. */
 #include "http/http.h"
 #include "base/optimize_size.h"
 
@@ -24,7 +24,7 @@ void fermata_source_free(fermata_source *source)
 	zval_ptr_dtor(&value);
 }
 
-/* Copies the source. Both responses share the stream, and only one of them can send it. */
+/* Copies the source of a response. Both responses share the stream, but only one of them can send it. */
 fermata_source *fermata_source_copy(const fermata_source *from)
 {
 	if (!from) {

@@ -1,7 +1,8 @@
 /* Sends bodies that are not a string: files, and streams of pieces.
  *
  * The core requests the next piece of a stream when the client has received the previous one, so one piece per stream is in
- * memory. A piece is made on any fiber and may wait. State that outlives a piece moves to the fiber of the next one. */
+ * memory. Any fiber may generate a piece, and may wait meanwhile. State that the handler needs after a piece moves to the fiber of
+ * the next piece. */
 #include "http/http.h"
 #include "fibers/fibers.h"
 #include "handler/parts.h"
@@ -11,25 +12,25 @@
 
 /* A stream in progress. */
 typedef struct stream {
-	zval source;                    /* an array, or the object that is iterated */
+	zval source;                    /* an array, or an object that is iterated */
 	zend_object_iterator *iterator; /* NULL for an array */
-	HashPosition position;          /* in an array */
-	zend_string *piece;             /* current piece; NULL before the first, and when the core has copied all of it */
-	size_t taken;                   /* bytes of piece that the core has copied */
+	HashPosition position;          /* position in an array */
+	zend_string *piece;             /* current piece; NULL before the first, and when the core has copied all of the piece */
+	size_t taken;                   /* number of bytes of `piece` that the core has copied */
 	bool begun;
-	fermata_fiber *maker;           /* fiber that is making a piece and may wait; NULL = none */
+	fermata_fiber *maker;           /* fiber that generates a piece and may be waiting; NULL = none */
 	const fermata_handler *handler; /* handler that returned the stream, for the log */
-	fermata_fiber *kept;            /* state of the body between two pieces; NULL = none yet */
+	fermata_fiber *kept;            /* the handler's state between two pieces; NULL = none yet */
 } stream;
 
 typedef struct slot_of_stream {
-	FmRequest request; /* request whose body continues after this fiber's handler or piece; 0 = none */
+	FmRequest request; /* request whose body continues when this fiber has finished its handler or piece; 0 = none */
 } slot_of_stream;
 
 static fermata_part part;
 FERMATA_SLOT(slot_of_stream, part)
 
-/* Streams by request; NULL until the first. */
+/* Streams by request; NULL before the first one. */
 static HashTable *streams;
 
 /* Stream lifetime */
@@ -39,7 +40,7 @@ static void stream_free(stream *s)
 	if (s->piece) {
 		zend_string_release(s->piece);
 	}
-	/* Runs the generator's finally blocks. */
+	/* The destructor of an iterator runs the generator's `finally` blocks. */
 	if (s->iterator) {
 		zend_iterator_dtor(s->iterator);
 	}
@@ -69,7 +70,7 @@ static stream *find(FmRequest request)
 	return streams ? zend_hash_index_find_ptr(streams, request) : NULL;
 }
 
-/* Removes the stream from the table before it frees it: a destructor must not find the stream. */
+/* Removes the stream from the table and then frees it, so that no destructor finds the stream. */
 static void forget(FmRequest request)
 {
 	stream *s = find(request);
@@ -106,7 +107,7 @@ static void on_clean_up(fermata_fiber *fiber)
 	}
 }
 
-/* Marks this fiber, so that its clean-up stores the state for the next piece. */
+/* Marks this fiber, so that its cleanup stores the state for the next piece. */
 static void keep_for_next(FmRequest request)
 {
 	if (UNEXPECTED(fermata_this_fiber()->touched)) {
@@ -139,14 +140,14 @@ static bool call(zval *source, zval *callable)
 	return !EG(exception);
 }
 
-/* Recognizes [$object, 'method']: a list of strings never starts with an object. */
+/* Returns true for [$object, 'method']. A list of strings never starts with an object. */
 static bool is_method(zval *given)
 {
 	zval *first = Z_TYPE_P(given) == IS_ARRAY ? zend_hash_index_find_deref(Z_ARR_P(given), 0) : NULL;
 	return first && Z_TYPE_P(first) == IS_OBJECT && zend_is_callable(given, 0, NULL);
 }
 
-/* Returns false with an exception pending; the caller frees s in any case. */
+/* Starts the iteration. Returns false with an exception pending; the caller frees `s` in any case. */
 static bool begin(stream *s, zval *given)
 {
 	ZVAL_DEREF(given);
@@ -193,7 +194,7 @@ static zval *next(stream *s)
 	return of->get_current_data(s->iterator);
 }
 
-/* Puts the next piece into s->piece. Returns false at the end or with an exception pending. */
+/* Stores the next piece in `s->piece`. Returns false at the end or with an exception pending. */
 static bool advance(stream *s)
 {
 	zval *value = next(s);
@@ -227,7 +228,7 @@ static void note_taken(stream *s, size_t taken)
 	}
 }
 
-/* Answering */
+/* Sending the response */
 
 static uint32_t send_head(const fermata_response *response, FmStr first, size_t *taken, FmError *error)
 {
@@ -243,7 +244,7 @@ static uint32_t send_head(const fermata_response *response, FmStr first, size_t 
 	return code;
 }
 
-/* Makes the first piece before it sends the head, so that an exception still causes a complete error response. */
+/* Generates the first piece before the headers are sent, so that an exception still leads to a complete error response. */
 static void respond_with_pieces(const fermata_handler *handler, const fermata_response *response)
 {
 	FmRequest request = fermata_this_request()->event.request;
@@ -276,7 +277,7 @@ static void respond_with_pieces(const fermata_handler *handler, const fermata_re
 		keep_for_next(request);
 		return;
 	} else {
-		/* The response may be partly written. */
+		/* A part of the response may already be sent. */
 		fermata_this_fiber()->has_failed = true;
 		if (code != FM_GONE) {
 			fermata_throw(code, &error);
@@ -362,7 +363,7 @@ static void leave(void)
 	}
 }
 
-/* Writes the next piece, or the end. Returns true if the stream continues. */
+/* Sends the next piece, or the end of the body. Returns true if the stream continues. */
 static bool pull(const fermata_handler *handler, FmRequest request, stream *s)
 {
 	size_t taken = 0;
@@ -409,7 +410,7 @@ void fermata_stream_pull(const FmEvent *event)
 		return;
 	}
 	if (!goes_on) {
-		/* No effect if the failure has cut the stream already. */
+		/* No effect if the error handling has already cut the stream. */
 		fm_stream_cut(fermata.worker, request);
 		forget(request);
 	} else {
@@ -418,17 +419,17 @@ void fermata_stream_pull(const FmEvent *event)
 	leave();
 }
 
-/* Handles a client that left during the stream. */
+/* Called when the client has left during the stream. */
 void fermata_stream_ended(const FmEvent *event)
 {
 	stream *s = find(event->request);
 	if (s && s->maker) {
-		/* End the wait inside the piece; fermata_stream_pull() then frees the stream. */
+		/* End the wait inside the piece. Then fermata_stream_pull() frees the stream. */
 		fermata_client_left(s->maker);
 		return;
 	}
 	enter(event->request);
-	/* The finally blocks of a generator may wait. No client can disconnect during these waits. */
+	/* The `finally` blocks of a generator may wait. No client is left that could end these waits. */
 	fermata_this_fiber()->wait.without_client = true;
 	if (s) {
 		take_up(s);

@@ -59,8 +59,8 @@ static void uploaded_file_make(zval *to, const FmUploadedFile *from)
 
 /* Forms parsed by the core */
 
-/* Returns the form's fields. Names follow PHP's rules: brackets create arrays. The core has limited their number. Too many
- * colliding names leave an exception pending. */
+/* Returns the form's fields. Names follow PHP's rules: brackets create arrays. The core has already limited the number of fields.
+ * After too many colliding names, an exception is pending. */
 zend_array *fermata_uploads_fields(uint32_t upload)
 {
 	FmStr name, value;
@@ -70,7 +70,7 @@ zend_array *fermata_uploads_fields(uint32_t upload)
 	fermata_collisions_begin(&collisions);
 	fermata_quiet_begin();
 	for (size_t i = 0; !collisions.is_over && fermata.worker && fm_upload_field_at(fermata.worker, upload, i, &name, &value); i++) {
-		/* PHP needs a terminating NUL. */
+		/* PHP requires a NUL byte at the end. */
 		char *text = estrndup(name.ptr, name.len);
 		fermata_collisions_allow_variable(&collisions, Z_ARR(array), text);
 		php_register_variable_safe(text, value.len ? value.ptr : "", value.len, &array);
@@ -111,13 +111,14 @@ zend_string *fermata_uploads_body_path(uint32_t upload)
 
 /* Methods */
 
-/* Throws. If the application's error handler turned a warning into an exception, that one becomes the previous exception. */
+/* Throws an UploadException. If the application's error handler has thrown an exception for a warning, that becomes the previous
+ * exception. */
 ZEND_COLD void fermata_upload_failed(const char *what, const zend_string *path)
 {
 	zend_throw_exception_ex(fermata_ce_upload_failed, 0, "%s (%s): %s", what, ZSTR_VAL(path), strerror(errno));
 }
 
-/* Returns false with a MisuseError pending. */
+/* Returns false with a MisuseError pending if the file was moved. */
 static bool check_here(const uploaded_file *file)
 {
 	if (file->moved) {
@@ -126,7 +127,7 @@ static bool check_here(const uploaded_file *file)
 	return !file->moved;
 }
 
-/* Renames the file, or copies it to another file system. */
+/* Renames the file, or copies it if the target is on another file system. */
 static bool move(const char *from, const char *to)
 {
 	if (VCWD_RENAME(from, to) == 0) {
