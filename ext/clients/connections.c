@@ -1,8 +1,8 @@
 /* Cleans up server state that a handler or task leaves open in a connection: a transaction, MULTI, a lock, an unread result.
  *
- * While such state is open, no other handler may use the connection. When the handler finishes, a task rolls back and releases
- * locks, which takes a round trip. If that fails, the task closes the connection. MySQL reports the transaction state with each
- * reply, and libpq tracks it. Locks and temporary tables are detected in the text of queries. */
+ * While such state is open, no other handler may use the connection. When the handler finishes, a task rolls back the transaction
+ * and releases locks, which takes a round trip. If that fails, the task closes the connection. MySQL reports the transaction state
+ * with each reply, and libpq tracks it. Locks and temporary tables are detected in the text of queries. */
 #ifndef _GNU_SOURCE
 # define _GNU_SOURCE
 #endif
@@ -19,11 +19,11 @@
 #include <errno.h>
 #include "base/optimize_size.h"
 
-/* Timeout for the cleanup; then the connection is closed. */
+/* Time limit of the cleanup in milliseconds. After it, the connection is closed. */
 #define CLEANING_MS_MAX 5000
 #define PLACE_BYTES_MAX 512
 #define QUESTION_BYTES_MAX 192
-/* Maximum number of reads that drain a connection after its shutdown; more than a socket buffer holds. */
+/* Maximum number of reads that drain a connection after its shutdown. A socket's receive buffer holds less data. */
 #define READS_MAX 1024
 
 /* Values from libpq-fe.h, which never change. */
@@ -31,14 +31,14 @@
 #define PQTRANS_ACTIVE 1
 #define PQTRANS_UNKNOWN 4
 
-/* State that is open. */
+/* Kinds of open state. */
 #define OPEN_TRANSACTION 1
 #define OPEN_RESULT 2
 #define OPEN_LOCKS 4
 #define OPEN_TABLES 8 /* temporary tables */
 #define OPEN_WATCH 16 /* WATCH of Redis */
-#define OPEN_QUESTION 32 /* nothing is open: a pool checks that the server replies, or sends it a command */
-/* Not reported by the server: these count as open until released in the text of a query, or until the handler finishes. */
+#define OPEN_QUESTION 32 /* no state is open: a pool checks that the server replies, or sends a command */
+/* The server does not report these. They count as open until the text of a query releases them, or until the handler finishes. */
 #define OPEN_BY_TEXT (OPEN_LOCKS | OPEN_TABLES | OPEN_WATCH)
 
 typedef struct open_state {
@@ -46,7 +46,7 @@ typedef struct open_state {
 	uintptr_t key;
 	fermata_connection connection;
 	uint32_t flags;
-	smart_str tables; /* temporary tables of MySQL, dropped by name */
+	smart_str tables; /* temporary tables of MySQL, which are dropped by name */
 	const char *question; /* query to run; NULL = only check that the server replies */
 	const char *condition; /* MySQL: run `question` only if this query returns a row; NULL = always */
 	bool is_left;     /* the handler has finished, and a task cleans up */
@@ -56,7 +56,7 @@ typedef struct open_state {
 
 static struct {
 	HashTable by_key;
-	open_state *left_first, *left_last; /* queue for cleanup tasks that have not started */
+	open_state *left_first, *left_last; /* connections whose cleanup task has not started */
 	int (*transaction_status)(const void *connection);
 	int (*socket)(const void *connection);
 	int (*process)(const void *connection);
@@ -74,7 +74,7 @@ static const char *const servers[] = {[FERMATA_MYSQL] = "MySQL", [FERMATA_POSTGR
 
 /* Connections of objects */
 
-/* These structures are private to the extensions, but in all versions start with the connection. */
+/* The structures with the connection are private to the extensions, but in all versions the connection is their first member. */
 static void *first_pointer(const void *structure)
 {
 	return structure ? *(void *const *)structure : NULL;
@@ -146,7 +146,7 @@ bool fermata_connection_of_mysqli(zend_object *object, fermata_connection *it)
 #endif
 }
 
-/* Statements and results refer to mysqlnd's structures, not to the connection object. */
+/* Statements and results refer to mysqlnd's structures, and not to the connection object. */
 bool fermata_connection_of_mysqli_statement(zend_object *object, fermata_connection *it)
 {
 #ifdef HAVE_MYSQLI_OF_PHP
@@ -179,7 +179,7 @@ bool fermata_connection_of_redis(zend_object *object, fermata_connection *it)
 	return true;
 }
 
-/* With the SQLite hook on, sqlite.c handles these. */
+/* If the SQLite hook is on, sqlite.c handles these objects. */
 bool fermata_connection_of_sqlite3(zend_object *object, fermata_connection *it)
 {
 	it->server = FERMATA_SQLITE3;
@@ -189,7 +189,7 @@ bool fermata_connection_of_sqlite3(zend_object *object, fermata_connection *it)
 
 /* Open state */
 
-/* The PDO driver reports it; for SQLite, its library. */
+/* Returns true if a transaction is open, as reported by the PDO driver or, for SQLite, by its library. */
 static bool is_in_transaction(void *pdo)
 {
 #ifdef HAVE_PDO_OF_PHP
@@ -203,7 +203,7 @@ static bool is_in_transaction(void *pdo)
 #endif
 }
 
-/* For other PDO drivers, and for SQLite without its hook. */
+/* Returns true if a transaction is open on a connection of another PDO driver, or of SQLite without its hook. */
 static bool is_other_in_transaction(uintptr_t key, fermata_connection *it)
 {
 	if (fermata_sqlite_is_connection(key)) {
@@ -217,7 +217,7 @@ static bool is_other_in_transaction(uintptr_t key, fermata_connection *it)
 	if (!handle) {
 		return false;
 	}
-	/* Unconnected MySQL and PostgreSQL objects get here, too. */
+	/* Unconnected objects of MySQL and PostgreSQL reach this line, too. */
 	bool is_known = strcmp(handle->driver->driver_name, "mysql") == 0 || strcmp(handle->driver->driver_name, "pgsql") == 0;
 	if ((!is_known || first_pointer(handle->driver_data)) && is_in_transaction(it->pdo)) {
 		it->server = FERMATA_PDO;
@@ -261,15 +261,15 @@ static bool is_shut(int fd)
 	return got == 0 || (got < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR && errno != ENOTSOCK);
 }
 
-/* Makes libpq detect that a connection was shut down. Until then, each request for a result during COPY reports that the COPY
- * continues. PHP requests results until libpq returns NULL, also when it frees the connection, and would loop forever. */
+/* Makes libpq detect that a connection was shut down. Until then, libpq reports during a COPY, for each request of a result, that
+ * the COPY continues. PHP requests results until libpq returns NULL, also when it frees the connection, and would never stop. */
 static void find_end(void *handle)
 {
 	for (uint32_t i = 0; open_states.consume_input && i < READS_MAX && open_states.consume_input(handle); i++) {
 	}
 }
 
-/* After the end of a connection, libpq still returns results that it read earlier. */
+/* Drops the results that libpq read before the connection ended, since libpq would still return them. */
 static void drop_results(void *handle)
 {
 	void *result;
@@ -288,7 +288,7 @@ static uint32_t flags_of_postgresql(const fermata_connection *it)
 	return status == PQTRANS_IDLE || status == PQTRANS_UNKNOWN ? 0 : status == PQTRANS_ACTIVE ? OPEN_RESULT : OPEN_TRANSACTION;
 }
 
-/* Calls a method that only reads state; returns false if it does not exist. */
+/* Calls a method that only reads state. Returns false if the method does not exist. */
 static bool ask_redis(zend_object *object, const char *method, zend_long *answer)
 {
 	zend_function *function = zend_hash_str_find_ptr(&object->ce->function_table, method, strlen(method));
@@ -332,7 +332,7 @@ static bool begins_with(const char *text, const char *word)
 	return strncasecmp(text, word, strlen(word)) == 0;
 }
 
-/* Records the name after CREATE TEMPORARY TABLE. */
+/* Records the name in a CREATE TEMPORARY TABLE. */
 static void note_table(open_state *it, const char *text)
 {
 	static const char *const before[] = {"TABLE", "IF", "NOT", "EXISTS"};
@@ -351,7 +351,7 @@ static void note_table(open_state *it, const char *text)
 	smart_str_0(&it->tables);
 }
 
-/* Returns the flags after a query: locks and temporary tables that last as long as the session. */
+/* Returns the flags after a query: locks and temporary tables that last until the session ends. */
 static uint32_t flags_of_text(FmStr text, uint32_t flags)
 {
 	if (!text.len) {
@@ -381,7 +381,7 @@ static void forget(open_state *it)
 	pefree(it, true);
 }
 
-/* Records the current file and line for the log, with the start of a long path cut off. */
+/* Records the current file and line for the log. Of a long path, only the end is stored. */
 static void note_place(open_state *it)
 {
 	const zend_string *file = zend_get_executed_filename_ex();
@@ -441,7 +441,7 @@ bool fermata_connection_keeps(uintptr_t key, const fermata_root *root, zend_obje
 	return true;
 }
 
-/* Returns the open state now: objects that PHP has freed since the last call may have cleared some of it. */
+/* Returns the state that is open now: since the last call, PHP may have freed objects, which may have ended some of it. */
 static uint32_t flags_now(const open_state *it)
 {
 	switch (it->connection.server) {
@@ -454,7 +454,7 @@ static uint32_t flags_now(const open_state *it)
 	return it->flags;
 }
 
-/* Returns the open state according to the server or its library, for a connection whose calls were not observed. */
+/* Returns the open state of a connection whose calls were not observed, as reported by the server or its library. */
 static uint32_t flags_of_unseen(const fermata_connection *it)
 {
 	zend_long mode = 0;
@@ -467,7 +467,7 @@ static uint32_t flags_of_unseen(const fermata_connection *it)
 	}
 	bool is_known = ask_redis(it->object, "getmode", &mode);
 	if (UNEXPECTED(EG(exception))) {
-		/* The object is not connected; a later call reports it. */
+		/* The object is not connected. A later call reports that. */
 		zend_clear_exception();
 	}
 	return is_known && mode ? OPEN_TRANSACTION : 0;
@@ -546,7 +546,7 @@ static void close_connection(const fermata_connection *it)
 	}
 	if (fd >= 0) {
 		shutdown(fd, SHUT_RDWR);
-		/* Data that has already arrived could still be read. */
+		/* Discard data that has already arrived, since a shut down socket can still be read. */
 		fermata_conversation_discard(fd);
 		if (it->server == FERMATA_POSTGRESQL) {
 			find_end(it->handle);
@@ -648,7 +648,7 @@ static bool clean_redis(const open_state *it)
 	return !EG(exception) && (!ask_redis(object, "getmode", &mode) || !mode);
 }
 
-/* For all drivers except MySQL, PostgreSQL and SQLite with its hook. */
+/* Rolls back for all drivers except MySQL, PostgreSQL and SQLite with its hook. */
 static bool roll_back(const fermata_connection *it)
 {
 	if (it->server == FERMATA_SQLITE3) {
@@ -657,7 +657,7 @@ static bool roll_back(const fermata_connection *it)
 #ifdef HAVE_PDO_OF_PHP
 	pdo_dbh_t *handle = it->pdo;
 	if (handle && strcmp(handle->driver->driver_name, "sqlite") == 0 && fermata_sqlite_can_ask()) {
-		/* PDO may not have noticed this transaction. */
+		/* PDO may not know of this transaction. */
 		handle->in_txn = false;
 		return fermata_sqlite_restore_pdo(handle);
 	}
@@ -672,7 +672,7 @@ static bool roll_back(const fermata_connection *it)
 #endif
 }
 
-/* Cleans up; gives up after CLEANING_MS_MAX. */
+/* Cleans up, for at most CLEANING_MS_MAX. Returns false if that fails. */
 static bool clean(const open_state *it)
 {
 	fermata_fiber *self = fermata_this_fiber();
@@ -709,7 +709,7 @@ static ZEND_COLD void log_left(const open_state *it, bool is_usual, bool is_task
 	fm_worker_log(fermata.worker, is_usual ? FERMATA_LOG_INFO : FERMATA_LOG_WARNING, (FmStr){text, MIN((size_t)len, sizeof(text) - 1)});
 }
 
-/* Cleans up after the finished handler and passes the connection on. */
+/* Cleans up after the finished handler and releases the connection. */
 static void finish(open_state *it)
 {
 	zend_object *object = it->connection.object;
@@ -754,7 +754,7 @@ bool fermata_connection_left(uintptr_t key, const fermata_fiber *fiber)
 	if (!it->connection.object) {
 		it->connection.object = fermata_guard_find_object(key);
 	}
-	/* The objects of the connection are freed, so only the key is left. */
+	/* If all objects of the connection are freed, only the key is left. */
 	if (!it->connection.object || !(it->flags = flags_now(it))) {
 		forget(it);
 		return false;
@@ -803,7 +803,7 @@ bool fermata_connection_is_alive(zend_object *object)
 		return true;
 	}
 	if (!find_connection(object, &it)) {
-		/* The state of other PDO drivers is unknown; a known driver's object without a connection was closed. */
+		/* The state of other PDO drivers is unknown. An object of a supported driver without a connection was closed. */
 		return it.pdo || it.server == FERMATA_SQLITE3;
 	}
 	if (it.server == FERMATA_REDIS) {
@@ -825,7 +825,7 @@ bool fermata_connection_is_alive(zend_object *object)
 bool fermata_connection_answers(zend_object *object)
 {
 	fermata_connection connection;
-	/* A job process has no worker and does not wait. */
+	/* A job process has no worker, and does not wait. */
 	if (!fermata.worker || !find_connection(object, &connection)) {
 		return true;
 	}
@@ -853,7 +853,7 @@ static bool restore_other(uintptr_t key, const fermata_connection *connection)
 {
 	open_state *it = find(key);
 	if (UNEXPECTED(it && it->is_left)) {
-		/* It was used outside of the pool, and a task is cleaning up. */
+		/* The connection was used outside of the pool, and a task is cleaning up. */
 		return false;
 	}
 	bool done = roll_back(connection);
@@ -872,7 +872,7 @@ bool fermata_connection_restore(zend_object *object)
 		uintptr_t key = fermata_guard_key(object);
 		open_state *it = find(key);
 		if (UNEXPECTED(it && it->is_left)) {
-			/* It was used outside of the pool, and a task is cleaning up. */
+			/* The connection was used outside of the pool, and a task is cleaning up. */
 			return false;
 		}
 		uint32_t unseen = it ? 0 : flags_of_unseen(&connection);
@@ -891,7 +891,7 @@ bool fermata_connection_restore(zend_object *object)
 				((pdo_dbh_t *)connection.pdo)->in_txn = false;
 			}
 #endif
-			/* Otherwise code that has retained the object would queue for it. */
+			/* Without this, code that has kept the object would queue for it. */
 			forget(it);
 			fermata_guard_release(key);
 			if (!done) {
@@ -983,8 +983,8 @@ void fermata_connection_abandon(zend_object *object)
 	}
 }
 
-/* Several servers may share one address, and each may have a process with that number. Only the server of the connection also
- * has one with the connection's port. A connection through a proxy has another port and is skipped. */
+/* Several servers may share one address, and each may have a process with that number. Only the server of the other connection
+ * also has this number together with that connection's port. A connection through a proxy has another port and is skipped. */
 void fermata_connection_stop(zend_object *object, const fermata_process *by, const fermata_process *which, bool is_new)
 {
 	fermata_connection connection;
@@ -992,8 +992,8 @@ void fermata_connection_stop(zend_object *object, const fermata_process *by, con
 	if (!fermata.worker || !find_connection(object, &connection) || !fermata_process_is_beside(by, which)) {
 		return;
 	}
-	/* MySQL numbers its connections. If this newer connection has a number that is not larger, the server was restarted. A
-	 * connection opened before has a smaller number and still replies, so its server is the same. */
+	/* MySQL numbers its connections. If this newer connection has a number that is not larger, the server was restarted. An older
+	 * connection has a smaller number; since it still replies, its server was not restarted. */
 	if (is_new && which->server == FERMATA_MYSQL && which->id >= by->id) {
 		return;
 	}
@@ -1011,7 +1011,7 @@ void fermata_connection_stop(zend_object *object, const fermata_process *by, con
 			" AND client_port = %d", (zend_ulong)which->id, which->port ? which->port : -1);
 	}
 	open_state asked = {.connection = connection, .flags = OPEN_QUESTION, .question = text, .condition = *condition ? condition : NULL};
-	/* The process may have finished by itself. */
+	/* The process may have finished in the meantime. */
 	clean(&asked);
 }
 

@@ -1,10 +1,10 @@
 /* Guards objects of database and HTTP clients while a handler or task is inside one of their methods.
  *
- * Extensions store the state of a call (connection, transfer) in the object. Suppose one fiber waits inside mysqli::query(),
- * Redis::blPop() or curl_exec(). Another fiber that used the same connection would read its reply. One that closed the
- * connection would free memory that the first still uses. So functions and iterators of these extensions are wrapped (wrap.c,
- * iterators.c). A fiber that calls an object in use queues for it (keys.c). It also waits for state that the first leaves open: a
- * transaction, an unread result, a lock (connections.c, sqlite.c). */
+ * Extensions store the state of a call (connection, transfer) in the object. Suppose that one fiber waits inside mysqli::query(),
+ * Redis::blPop() or curl_exec(). If another fiber used the same connection, it would read the reply for the first fiber. If it
+ * closed the connection, it would free memory that the first fiber still uses. So functions and iterators of these extensions are
+ * wrapped (wrap.c, iterators.c). A fiber that calls an object in use queues for it (keys.c). It also waits until state that the
+ * first fiber leaves open has ended: a transaction, an unread result, a lock (connections.c, sqlite.c). */
 #ifndef _GNU_SOURCE
 # define _GNU_SOURCE
 #endif
@@ -20,10 +20,10 @@
 
 #define ARGUMENTS_MAX 3
 #define PLACE_BYTES_MAX 512
-/* Key of the default connection of the extension pgsql, for functions without a connection argument, while the connection is
- * unknown. */
+/* Key of the default connection of the extension pgsql while that connection is unknown. Functions without a connection argument
+ * use it. */
 #define KEY_OF_DEFAULT 3
-/* Maximum number of handler tables; several classes share one. */
+/* Maximum number of handler tables; several classes may share a table. */
 #define ENDINGS_MAX 32
 
 #ifdef HAVE_PDO_OF_PHP
@@ -60,7 +60,7 @@ static uintptr_t key_of_mysqli_statement(zend_object *object)
 	return it && it->stmt && it->stmt->data ? (uintptr_t)it->stmt->data->conn : 0;
 }
 
-/* Returns the guard key of a result with unread rows. */
+/* Returns the guard key of a result, which may have unread rows. */
 static uintptr_t key_of_mysqli_result(zend_object *object)
 {
 	const MYSQL_RES *it = fermata_mysqli_of(object);
@@ -72,7 +72,7 @@ static uintptr_t key_of_mysqli_result(zend_object *object)
 # define key_of_mysqli_result NULL
 #endif
 
-/* These structures are private, but in all versions start with the connection. */
+/* The structures are private, but in all versions the connection is their first member. */
 static uintptr_t key_of_pgsql(zend_object *object)
 {
 	return (uintptr_t)*(void *const *)fermata_structure_of(object);
@@ -100,22 +100,23 @@ static const fermata_root roots[] = {
 #define ROOTS_LEN (sizeof(roots) / sizeof(*roots))
 _Static_assert(ROOTS_LEN <= FERMATA_ROOTS_MAX, "raise FERMATA_ROOTS_MAX");
 
-/* An executed statement. No other handler executes it before its handler finishes; otherwise its rows would be mixed up. */
+/* An executed statement. Until its handler finishes, no other handler executes it, since their rows would be mixed up. */
 static const fermata_root executed = {"", NULL, FERMATA_ROOT_EXECUTED, NULL};
 
-/* Functions that only read local state, matched by the start of their names. */
+/* Functions that only read local state, by the start of their names. */
 static const char *const harmless[] = {"rowCount", "columnCount", "getColumnMeta", "getAttribute", "setFetchMode", "errorCode",
 	"errorInfo", "quote", "real_escape", "mysqli_real_escape", "pg_escape"};
 
-/* Functions that start a new exchange. Before them, a fiber that has just left yields to queued fibers. */
+/* Functions that start a new exchange, by the start of their names. Before such a call, a fiber that has just left yields to
+ * queued fibers. */
 static const char *const opening[] = {"query", "exec", "prepare", "begin", "multi_query", "real_query", "mysqli_query",
 	"mysqli_prepare", "mysqli_begin", "mysqli_multi_query", "mysqli_real_query", "mysqli_stmt_execute", "mysqli_execute",
 	"pg_query", "pg_exec", "pg_prepare", "pg_send"};
 
-/* A call that has queued for longer is logged. */
+/* Minimum time in milliseconds for which a call has queued before that is logged. */
 #define QUEUED_MS_MIN 100
 
-/* Original handlers that destroy and free objects of a class. */
+/* Original functions that destroy and free objects of a class. */
 typedef struct ending {
 	const zend_object_handlers *handlers;
 	zend_object_dtor_obj_t destroy;
@@ -124,7 +125,7 @@ typedef struct ending {
 
 static struct {
 	bool is_on;
-	zend_object *pgsql_default; /* pgsql holds a reference while this is its default; NULL = unknown */
+	zend_object *pgsql_default; /* default connection, to which pgsql holds a reference; NULL = unknown */
 	bool is_queue_logged[ROOTS_LEN];
 	ending endings[ENDINGS_MAX];
 	uint32_t endings_len;
@@ -142,9 +143,9 @@ static void end_kept(uintptr_t key, fermata_fiber *fiber)
 	}
 }
 
-/* Cleans up after a handler or task that finished inside a transaction, as PHP does at the end of a script. Otherwise other
- * handlers' writes would join the transaction, or their calls would wait forever. A task takes the connection if the cleanup
- * needs a round trip. */
+/* Cleans up after a handler or task that finished inside a transaction, as PHP does at the end of a script. Otherwise writes of
+ * other handlers would join the transaction, or their calls would wait forever. If the cleanup needs a round trip, a task takes
+ * over the connection. */
 static ZEND_COLD void end_all_left(fermata_fiber *fiber)
 {
 	fermata_guards_note_none(fiber);
@@ -152,7 +153,7 @@ static ZEND_COLD void end_all_left(fermata_fiber *fiber)
 	fermata_guards_end(fiber, end_kept);
 }
 
-/* Keys of objects inside which a PHP Fiber is suspended are not moved. */
+/* Moves the keys of the handler. Keys of objects inside which a PHP Fiber is suspended are not moved. */
 static void on_move(fermata_fiber *from, fermata_fiber *to)
 {
 	if (UNEXPECTED(fermata_guards_has(from))) {
@@ -166,7 +167,7 @@ static void on_clean_up(fermata_fiber *fiber)
 	if (EXPECTED(!fermata_guards_has(fiber))) {
 		return;
 	}
-	/* Rows that a task requested belong to its handler, which may continue to read them. */
+	/* Rows that a task has requested belong to its handler, which may continue to read them. */
 	fermata_fiber *handler = fiber->future ? fermata_fiber_of_family(fiber->family) : NULL;
 	if (handler) {
 		fermata_sqlite_move_rows(fiber, handler);
@@ -174,7 +175,7 @@ static void on_clean_up(fermata_fiber *fiber)
 	end_all_left(fiber);
 }
 
-/* After a fatal error, no fiber resumes to release its guards. */
+/* Called after a fatal error: no fiber resumes to release its guards. */
 static void on_fatal(fermata_fiber *fiber)
 {
 	fermata_guards_forget();
@@ -193,11 +194,11 @@ static const ending *ending_of(const zend_object *object)
 			return &guards.endings[i];
 		}
 	}
-	/* Only objects with a replaced handler table get here. */
+	/* This function is called only for objects with a replaced handler table. */
 	ZEND_UNREACHABLE();
 }
 
-/* Replaces dtor_obj: PHP is about to free the object. */
+/* Replacement for dtor_obj: PHP is about to free the object. */
 static void end(zend_object *object)
 {
 	ending_of(object)->destroy(object);
@@ -216,12 +217,12 @@ static void end(zend_object *object)
 		return;
 	}
 	if (!fermata_sqlite_is_connection(key)) {
-		/* Destroying it would send a command in the middle of another fiber's exchange. */
+		/* Destroying the object would send a command in the middle of another fiber's exchange. */
 		fermata_guard_free_later(key, object);
 	}
 }
 
-/* Replaces free_obj: no other fiber enters while the server is notified. */
+/* Replacement for free_obj. While it notifies the server, no other fiber enters the connection. */
 static void free_guarded(zend_object *object)
 {
 	const fermata_root *root = fermata.handling ? fermata_guard_root(object) : NULL;
@@ -236,7 +237,7 @@ static void free_guarded(zend_object *object)
 		guards.pgsql_default = NULL;
 	}
 	ending_of(object)->free(object);
-	/* If an unread result was the only open state, freeing it ends that state. */
+	/* If an unread result was the only open state, freeing the result has ended that state. */
 	if (UNEXPECTED(was_kept && fermata_guard_is_still_of(key, taker) && fermata_connection_is_open(key))) {
 		fermata_guard_keep(key);
 	} else if (is_new) {
@@ -244,7 +245,7 @@ static void free_guarded(zend_object *object)
 	}
 }
 
-/* Wraps the destroy and free handlers of objects like this one. */
+/* Replaces the destroy and free functions in the handler table of this object. */
 static void watch_end(const zend_object *object)
 {
 	const zend_object_handlers *handlers = object->handlers;
@@ -313,7 +314,7 @@ static bool is_pgsql(const zend_function *function)
 		&& strcmp(function->internal_function.module->name, "pgsql") == 0;
 }
 
-/* Returns true if the call names no connection and uses the last one opened. */
+/* Returns true if the call has no connection argument and uses the connection that was opened last. */
 static bool takes_default(const zend_execute_data *call)
 {
 	if (!is_pgsql(call->func)) {
@@ -352,7 +353,8 @@ static void collect(fermata_guarded *call, zend_execute_data *frame)
 	}
 	if (call->len && call->roots[0] && call->roots[0]->kind == FERMATA_ROOT_STATEMENT && is_execute(frame->func)) {
 		add(call, (uintptr_t)call->objects[0], &executed, call->objects[0]);
-		/* The statement comes before the connection: the fiber that executed it needs the connection to read its rows. */
+		/* Acquire the statement before the connection: the fiber that executed the statement needs the connection to read its
+		 * rows. */
 		swap(call, 0, call->len - 1);
 	}
 }
@@ -365,7 +367,7 @@ static ZEND_COLD void refuse_call(const zend_function *function)
 		function ? ZSTR_VAL(function->common.function_name) : "foreach", function ? "()" : "");
 }
 
-/* Logs that handlers queue for one object, which otherwise only shows as latency. Once per class in a worker. */
+/* Logs, once per class in a worker, that handlers queue for one object. Otherwise only the latency would show it. */
 static ZEND_COLD void log_queue(const zend_function *function, const fermata_root *root, const zend_object *object, uint64_t waited_ms)
 {
 	char text[PLACE_BYTES_MAX + 512];
@@ -386,7 +388,7 @@ static ZEND_COLD void log_queue(const zend_function *function, const fermata_roo
 
 /* How a call proceeds while another fiber has the key. */
 typedef enum contention {
-	CONTENTION_MINE, /* acquired after a wait */
+	CONTENTION_MINE, /* the key was acquired after a wait */
 	CONTENTION_GO_ON,
 	CONTENTION_REFUSED, /* an exception is pending */
 } contention;
@@ -443,12 +445,12 @@ static ZEND_COLD contention meet(const zend_function *function, uintptr_t key, c
 			}
 			return CONTENTION_MINE;
 		}
-		/* The connection is closed; PHP reports it. */
+		/* The connection is closed. PHP reports that. */
 		case FERMATA_TURN_GONE: return CONTENTION_GO_ON;
 		case FERMATA_TURN_REFUSED: break;
 	}
 	if (root == &executed && EG(exception) && EG(exception)->ce == fermata_ce_misuse) {
-		/* A handler waits for a task that uses its statement. */
+		/* A handler waits for a task, and that task uses the handler's statement. */
 		zend_clear_exception();
 		return CONTENTION_GO_ON;
 	}
@@ -470,7 +472,7 @@ static void give_back(fermata_guarded *call, uint32_t at, zend_execute_data *fra
 	fermata_guard_give_back(key, call->taker, fermata_sqlite_keeps);
 }
 
-/* Each Redis command is a separate exchange, except for reading the last error. */
+/* Returns true if the call starts a new exchange. Each Redis command does, except reading the last error. */
 static bool is_opening(const fermata_guarded *call, const zend_function *function)
 {
 	const char *name = ZSTR_VAL(function->common.function_name);
@@ -482,7 +484,7 @@ bool fermata_guarded_enter(fermata_guarded *call, const zend_function *function)
 {
 	/* The queue is usually empty. */
 	bool opens = UNEXPECTED(fermata_guard_has_queue()) && function && is_opening(call, function);
-	/* Another fiber may resume a PHP Fiber inside the call. */
+	/* Another fiber may resume a PHP Fiber that is suspended inside the call. */
 	call->taker = fermata_this_fiber();
 	for (uint32_t i = 0; i < call->len; i++) {
 		if (EXPECTED(fermata_guard_take(call->keys[i], &call->is_taken[i], opens))) {
@@ -523,7 +525,7 @@ bool fermata_guarded_enter_object(fermata_guarded *call, zend_object *object)
 	return fermata_guarded_enter(call, NULL);
 }
 
-/* Tracks the last opened connection, which the extension pgsql uses by default. */
+/* Records the connection that was opened last, which the extension pgsql uses by default. */
 static ZEND_COLD void note_default(const zend_execute_data *frame, const zval *result)
 {
 	const char *name = ZSTR_VAL(frame->func->common.function_name);
@@ -534,16 +536,16 @@ static ZEND_COLD void note_default(const zend_execute_data *frame, const zval *r
 	}
 }
 
-/* inTransaction() returns false without waiting while another fiber has the connection: that fiber's transaction ends before
- * this handler can use the connection. */
+/* Returns true for inTransaction() while another fiber has the connection. The result is then false without a wait: that fiber's
+ * transaction ends before this handler can use the connection. */
 static bool asks_for_anothers_transaction(const fermata_guarded *call, const zend_function *function)
 {
 	return UNEXPECTED(call->len && fermata_guard_is_anothers(call->keys[0]))
 		&& strcasecmp(ZSTR_VAL(function->common.function_name), "inTransaction") == 0;
 }
 
-/* Checks calls of a destructor between two handlers, where no fiber can queue. Returns false with an exception pending if a
- * fiber is inside a called object. */
+/* Checks a call that a destructor makes between two handlers, when no fiber can queue. Returns false with an exception pending if
+ * a fiber is inside one of the objects. */
 static ZEND_COLD bool may_call_between(zend_execute_data *frame)
 {
 	fermata_guarded call;
@@ -613,7 +615,7 @@ void fermata_guards_stop(void)
 	fermata_connections_end();
 }
 
-/* Returns the fiber that has to leave an object or a connection first. */
+/* Returns the fiber that has to leave an object or connection first; NULL if there is none. */
 static const fermata_fiber *waits_for(const fermata_fiber *fiber)
 {
 	uintptr_t key = fermata_awaited_by(fiber);

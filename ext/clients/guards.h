@@ -1,7 +1,8 @@
 /* Guarded calls of client objects; see guards.c.
  *
- * keys.c records which fiber has each object, objects.c finds an object's key. guards.c acquires the keys of a call. wrap.c wraps
- * functions in such calls, iterators.c iterators. connections.c and sqlite.c handle state that a call leaves open. */
+ * keys.c records which fiber has each object, and objects.c finds an object's key. guards.c acquires the keys of a call. wrap.c
+ * wraps functions in such calls, and iterators.c wraps iterators. connections.c and sqlite.c handle state that a call leaves
+ * open. */
 #ifndef FERMATA_CLIENTS_GUARDS_H
 #define FERMATA_CLIENTS_GUARDS_H
 
@@ -23,11 +24,11 @@ typedef struct fermata_guarded {
 
 void fermata_guards_start(void);
 void fermata_guards_stop(void);
-/* Waits until it has acquired all guards. Returns false after an exception. `function` is NULL if no function is called. */
+/* Waits until all guards are acquired. Returns false after an exception. `function` is NULL if no function is called. */
 bool fermata_guarded_enter(fermata_guarded *call, const zend_function *function);
 bool fermata_guarded_enter_object(fermata_guarded *call, zend_object *object);
 void fermata_guarded_leave(fermata_guarded *call, zend_execute_data *frame);
-/* Calls a function of a client extension as soon as this fiber has acquired the guards of its objects. */
+/* Calls a function of a client extension when this fiber has acquired the guards of the objects. */
 void fermata_guarded_call(zif_handler original, INTERNAL_FUNCTION_PARAMETERS);
 
 /* iterators.c */

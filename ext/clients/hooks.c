@@ -1,4 +1,4 @@
-/* Fermata\Runtime and Fermata\Hook: turn on hooks, which make PHP's blocking functions wait in a fiber. */
+/* Fermata\Runtime and Fermata\Hook turn on hooks, which make PHP's blocking functions wait in a fiber. */
 #ifdef HAVE_CONFIG_H
 # include "config.h"
 #endif
@@ -10,7 +10,7 @@
 
 #define OBJECTS_MAX 4
 
-/* Calls to replace, and the objects that make them. Objects that are not loaded are skipped. */
+/* Calls to replace, and the objects that make these calls. Objects that are not loaded are skipped. */
 typedef struct exchange {
 	const fermata_replacement *calls;
 	const size_t *len;
@@ -22,8 +22,8 @@ typedef struct exchange {
 #define CALLS(name) fermata_calls_##name, &fermata_calls_##name##_len
 
 typedef struct hook {
-	const char *name; /* name of the enum's case */
-	const char *extensions[2]; /* at least one has to be loaded; NULL = PHP itself */
+	const char *name; /* name of the enum case */
+	const char *extensions[2]; /* at least one must be loaded; NULL = PHP itself */
 	bool (*prepare[PREPARES_MAX])(void); /* called in this order; each returns false if the hook cannot work */
 	exchange exchanges[EXCHANGES_MAX];
 } hook;
@@ -86,7 +86,7 @@ static uint32_t patch(const hook *it, const char *object, const exchange *what, 
 	if (!fermata_patch_has(object)) {
 		const char *dot = strchr(object, '.');
 		bool is_inside = dot ? is_extension(object, (size_t)(dot - object)) : it->extensions[0] != NULL;
-		/* The replacements for libcurl and libpq must not apply to PHP's own connections. */
+		/* The replacements for libcurl and libpq must not be used for PHP's own connections. */
 		if (!is_inside || what->calls == fermata_calls_poll_curl || what->calls == fermata_calls_libpq) {
 			return 0;
 		}
@@ -115,13 +115,13 @@ static void turn_on(fermata_hook which)
 		}
 	}
 	if (UNEXPECTED(failed)) {
-		/* A partly installed hook would be worse than none. */
+		/* Undo all changes: a partly installed hook would be worse than none. */
 		fermata_patch_undo(before);
 		changed[which] = 0;
 	}
 }
 
-/* Returns false with an exception pending. */
+/* Checks that the hook is installed. Returns false with an exception pending. */
 static bool check(fermata_hook which)
 {
 	if (UNEXPECTED(!fermata_patch_is_possible())) {
@@ -143,7 +143,7 @@ static bool check(fermata_hook which)
 	return true;
 }
 
-/* Returns false with an exception pending. */
+/* Turns the hook on. Returns false with an exception pending. */
 static bool turn_on_checked(fermata_hook which)
 {
 	turn_on(which);
@@ -178,7 +178,7 @@ ZEND_METHOD(Fermata_Runtime, hook)
 			}
 		}
 	}
-	/* Without an argument, all hooks. */
+	/* Without an argument, turn on all hooks. */
 	for (fermata_hook which = 0; !cases_len && which < FERMATA_HOOKS_LEN; which++) {
 		if (UNEXPECTED(!turn_on_checked(which))) {
 			RETURN_THROWS();
@@ -199,7 +199,7 @@ ZEND_METHOD(Fermata_Runtime, hooks)
 	}
 }
 
-/* PHP unloads the extension before it exits and continues to call the C library. */
+/* Undoes all changes: after PHP has unloaded the extension, it continues to call the C library. */
 PHP_MSHUTDOWN_FUNCTION(fermata_hooks)
 {
 	fermata_patch_undo(0);

@@ -1,8 +1,8 @@
-/* Guards `foreach` over results, which PHP runs without calling a function that wrap.c could wrap.
+/* Guards `foreach` over results. PHP runs such a loop without calling a function that wrap.c could wrap.
  *
  * Iterators of PDOStatement and mysqli_result read rows from the server and free the previous row. A lazy PDO row reads from its
- * statement. They acquire the connection's guard as functions do. Otherwise another handler's execute() or free() would remove
- * the data they read. */
+ * statement. Iterators and rows acquire the connection's guard, as functions do. Otherwise execute() or free() in another handler
+ * would remove the data that they read. */
 #ifdef HAVE_CONFIG_H
 # include "config.h"
 #endif
@@ -65,7 +65,7 @@ static void iterator_rewind(zend_object_iterator *it)
 	}
 }
 
-/* Another process may have changed a class in OPcache's shared memory; this process has no guards. */
+/* Called in a process without guards, if another process has changed a class in OPcache's shared memory. */
 static ZEND_COLD zend_object_iterator *get_unguarded(zend_class_entry *class, zval *object, int by_reference)
 {
 	const zend_class_entry *root = class;
@@ -81,7 +81,7 @@ static zend_object_iterator *get(kind *which, zend_class_entry *class, zval *obj
 	if (UNEXPECTED(!which->get)) {
 		return get_unguarded(class, object, by_reference);
 	}
-	/* PDO fetches the first row immediately. */
+	/* PDO fetches the first row here. */
 	if (UNEXPECTED(!fermata_guarded_enter_object(&call, Z_OBJ_P(object)))) {
 		return NULL;
 	}
@@ -114,7 +114,7 @@ static zend_object_iterator *get_second(zend_class_entry *class, zval *object, i
 	return get(&kinds[1], class, object, by_reference);
 }
 
-/* Subclasses inherit the replaced function. */
+/* Replaces the function that creates iterators in a class, and in subclasses, which have inherited it. */
 static void exchange_iterator(const char *name)
 {
 	static void *const by[KINDS_MAX] = {(void *)get_first, (void *)get_second};

@@ -1,8 +1,8 @@
-/* Keys of guarded objects: which fiber has each, and which fibers queue for it.
+/* Keys of guarded objects: the fiber that has each key, and the fibers that queue for it.
  *
- * All objects of one connection have one key. A fiber has a key during a call, and afterwards while the call has left state open.
- * A fiber that leaves an object runs until its next wait, even if others queue. So it can still query the last insert id or error
- * of its call. */
+ * All objects of one connection have one key. A fiber has the key during a call, and after the call while state that the call left
+ * is open. A fiber that leaves an object runs until its next wait, even if others queue. So it can still query the last insert id
+ * or the error of its call. */
 #ifndef _GNU_SOURCE
 # define _GNU_SOURCE
 #endif
@@ -16,26 +16,26 @@
 
 #define PLACE_BYTES_MAX 512
 
-/* Flags of an owner, stored in the low bits of a fiber's address, which is a multiple of four. */
+/* Flags of an owner, which are stored in the two low bits of the fiber's address. */
 #define KEPT 1    /* no call is running, but state is open */
-#define LINGERS 2 /* the owner has left, others queue, and the first of them was woken */
+#define LINGERS 2 /* the owner has left, other fibers queue, and the first of them was woken */
 #define FLAGS (KEPT | LINGERS)
 
 /* A fiber that waits for a connection. Stored on the fiber's C stack. */
 typedef struct turn {
-	fermata_waiter waiter; /* first member: the list links these */
+	fermata_waiter waiter; /* first member: the list links waiters */
 	uintptr_t key;
 	fermata_turn result;
-	bool begins; /* it waits to start a transaction */
+	bool begins; /* the fiber waits to start a transaction */
 } turn;
 
 static fermata_waiters turns; /* one list for all keys; usually empty */
 
-/* Owner of keys whose handler has finished while a PHP Fiber is suspended inside the object. */
+/* Placeholder for an owner whose handler has finished while a PHP Fiber is suspended inside the object. */
 static fermata_fiber nobody;
 
 typedef struct slot_of_keys {
-	bool has_keys; /* has keys, or is inside a call */
+	bool has_keys; /* the fiber has keys, or is inside a call */
 } slot_of_keys;
 
 static fermata_part part;
@@ -51,7 +51,7 @@ typedef struct freed {
 static struct {
 	bool is_on;
 	HashTable held;     /* by key: the owning fiber and its flags */
-	HashTable suspects; /* keys of connections whose library may count another handler's transaction; usually empty */
+	HashTable suspects; /* keys of connections whose library may count a transaction of another handler; usually empty */
 	freed *freed;
 } keys;
 
@@ -95,7 +95,7 @@ static void hold(uintptr_t key, const fermata_fiber *fiber, uintptr_t flags)
 static void hold_for_call(uintptr_t key)
 {
 	hold(key, fermata_this_fiber(), 0);
-	/* The handler may finish while a PHP Fiber is suspended inside. */
+	/* The handler may finish while a PHP Fiber is suspended inside the object. */
 	fermata_guards_note(fermata_this_fiber());
 }
 
@@ -153,7 +153,7 @@ static ZEND_COLD void free_late(uintptr_t key)
 		zend_object *object = one->object;
 		efree(one);
 		OBJ_RELEASE(object);
-		/* Freeing may have freed further objects. */
+		/* Freeing the object may have freed further objects. */
 		at = &keys.freed;
 	}
 }
@@ -176,7 +176,8 @@ void fermata_guard_free_later(uintptr_t key, zend_object *object)
 	}
 }
 
-/* Wakes the first waiter. Until it runs, only `fiber`, which has just left, may retake the guard. */
+/* Releases a key that `fiber` has just left, and wakes the first waiter. Until that waiter runs, only `fiber` may retake the
+ * key. */
 static void release(uintptr_t key, const fermata_fiber *fiber)
 {
 	fermata_waiter *first = EXPECTED(!turns.first) ? NULL : first_in_queue(key);
@@ -227,7 +228,7 @@ static ZEND_COLD void throw_late(uintptr_t key)
 		(zend_ulong)fermata_fibers_shared_wait_ms(), place);
 }
 
-/* The woken fiber does not need the key any more. */
+/* Called when a woken fiber does not need the key any more: wakes the next waiter. */
 static void pass_on(uintptr_t key)
 {
 	const zval *held = zend_hash_index_find(&keys.held, key);
@@ -368,7 +369,7 @@ bool fermata_guard_begin_task(zif_handler handler)
 {
 	zend_internal_function function = {.type = ZEND_INTERNAL_FUNCTION, .handler = handler};
 	zval callable;
-	/* A worker that stops closes its connections. */
+	/* No cleanup is needed in a worker that stops, since it closes its connections. */
 	if (fermata_fibers_is_unwinding() || fermata_is_retired()) {
 		return false;
 	}
@@ -409,10 +410,10 @@ void fermata_guards_note_none(fermata_fiber *fiber)
 void fermata_guards_end(fermata_fiber *fiber, void (*end_kept)(uintptr_t key, fermata_fiber *fiber))
 {
 	bool is_any = true;
-	/* Freeing objects may change the table, so repeat until nothing is found. */
+	/* Objects that are freed may change the table, so repeat until no key is found. */
 	while (is_any) {
 		is_any = false;
-		/* By index: the table may be reallocated. */
+		/* Access entries by index, since the table may be reallocated. */
 		for (uint32_t i = 0; i < keys.held.nNumUsed; i++) {
 			const Bucket *bucket = &keys.held.arData[i];
 			if (Z_TYPE(bucket->val) != IS_UNDEF && fiber_of(&bucket->val) == fiber) {

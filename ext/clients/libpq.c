@@ -1,7 +1,7 @@
-/* Makes libpq wait in a fiber, and keeps its connections from being used by two fibers at once.
+/* Makes libpq wait in a fiber, and prevents two fibers from using one of its connections concurrently.
  *
- * Calls that do not pass through a guard of guards.c (PHP frees a statement, or requests results in a destructor) are guarded here,
- * by the key of the connection's descriptor. */
+ * Some calls do not pass through a guard of guards.c: PHP frees a statement, or requests results in a destructor. Such calls are
+ * guarded here, with the key of the connection's descriptor. */
 #ifndef _GNU_SOURCE
 # define _GNU_SOURCE
 #endif
@@ -13,11 +13,11 @@
 #include <poll.h>
 #include "base/optimize_size.h"
 
-/* Maximum number of reads that drain a connection after its shutdown; more than a socket buffer holds. */
+/* Maximum number of reads that drain a connection after its shutdown. A socket's receive buffer holds less data. */
 #define COPY_READS_MAX 1024
 
-/* poll() of libpq, which keeps using its connection after a failed wait. It would read the missed reply as the reply to its next
- * request. */
+/* Replacement for poll() in libpq. libpq continues to use its connection after a failed wait, and would read the missed reply as
+ * the reply to its next request. So the connection is shut down. */
 static int poll_guarded(struct pollfd *fds, nfds_t len, int timeout_ms)
 {
 	bool is_guarded = len == 1 && timeout_ms != 0 && fermata_hook_may_wait(), is_new = false;
@@ -25,12 +25,12 @@ static int poll_guarded(struct pollfd *fds, nfds_t len, int timeout_ms)
 	const fermata_fiber *taker = fermata_this_fiber();
 	int ready;
 	if (UNEXPECTED(fermata_is_retired() && !EG(current_execute_data))) {
-		/* After a fatal error PHP frees the connection and would first read all outstanding replies; shutting it down prevents
-		 * that. */
+		/* After a fatal error, PHP frees the connection. libpq would first read all outstanding replies, so shut the connection
+		 * down. */
 		shutdown(fds[0].fd, SHUT_RDWR);
 	}
 	if (UNEXPECTED(is_guarded && !fermata_guard_take(key, &is_new, false))) {
-		/* The call did not pass through a guard, and the library's protocol state no longer matches the other fiber's request. */
+		/* The call did not pass through a guard, and libpq's protocol state does not fit the other fiber's request. */
 		fermata_refuse_shared("connection to PostgreSQL");
 		ready = -1;
 	} else {
@@ -59,9 +59,9 @@ const fermata_replacement fermata_calls_libpq[] = {
 };
 const size_t fermata_calls_libpq_len = sizeof(fermata_calls_libpq) / sizeof(fermata_replacement);
 
-/* When PHP frees a PDO statement, at any time and in any fiber, it sends DEALLOCATE to PostgreSQL. libpq would first read the
- * reply that another fiber waits for. Without a waiting fiber, the next request would read the reply to DEALLOCATE. So it is not
- * sent; the server drops the statement with the connection. */
+/* When PHP frees a PDO statement, at any time and in any fiber, it sends DEALLOCATE to PostgreSQL. If another fiber waits for a
+ * reply, libpq would read that reply first. If no fiber waits, the next request would read the reply to DEALLOCATE. So the command
+ * is not sent; the server drops the statement when the connection is closed. */
 
 static void *(*libpq_exec)(void *connection, const char *text);
 static int (*libpq_socket)(const void *connection);
@@ -83,8 +83,8 @@ static void *guarded_exec(void *connection, const char *text)
 }
 
 /* The extension pgsql requests results until libpq returns NULL. During a COPY, libpq always returns a result, which reports that
- * the COPY continues. A script that was interrupted in a COPY and then cleans up or frees its connection would block the worker
- * forever. So the second such result in a row, with nothing sent in between, ends the COPY. */
+ * the COPY continues. If a script was interrupted in a COPY and then cleans up or frees the connection, it would block the worker
+ * forever. So the second such result in a row ends the COPY, if nothing was sent in between. */
 
 #define PGRES_COPY_OUT 3
 #define PGRES_COPY_IN 4
@@ -107,7 +107,7 @@ static void *hooked_get_result(void *connection)
 	if (UNEXPECTED(was_copy && is_copy)) {
 		libpq_results.connection = NULL;
 		if (status != PGRES_COPY_IN || libpq_results.put_copy_end(connection, "the COPY was left in the middle") != 1) {
-			/* The remaining data of the COPY may be unbounded. */
+			/* The remaining data of the COPY may have any size. */
 			shutdown(libpq_socket(connection), SHUT_RDWR);
 			for (uint32_t i = 0; i < COPY_READS_MAX && libpq_results.consume_input(connection); i++) {
 			}
@@ -116,7 +116,7 @@ static void *hooked_get_result(void *connection)
 	return result;
 }
 
-/* The next result belongs to another command: a second COPY, if the query has one. */
+/* Called at the end of a COPY: the next result belongs to another command, which may be a second COPY of the same query. */
 static int hooked_end_copy(void *connection)
 {
 	if (libpq_results.connection == connection) {

@@ -1,4 +1,4 @@
-/* Client objects of PHP extensions: their guarded classes, their guard keys, and the queries that calls pass to them. */
+/* Client objects of PHP extensions: guarded classes, guard keys, and the queries that are passed to calls. */
 #ifndef _GNU_SOURCE
 # define _GNU_SOURCE
 #endif
@@ -12,7 +12,7 @@ static struct {
 	bool is_on;
 	const fermata_root *roots;
 	size_t len;
-	const zend_class_entry *classes[FERMATA_ROOTS_MAX]; /* by index in `roots`; NULL = not loaded */
+	const zend_class_entry *classes[FERMATA_ROOTS_MAX]; /* by index in `roots`; NULL = the class is not loaded */
 } objects;
 
 static const fermata_root *root_of(const zend_object *object)

@@ -24,17 +24,18 @@ typedef struct fermata_connection {
 	enum { FERMATA_MYSQL, FERMATA_POSTGRESQL, FERMATA_REDIS, FERMATA_PDO /* another PDO driver */,
 		FERMATA_SQLITE3 /* without the SQLite hook */ } server;
 	void *handle;        /* MYSQLND_CONN_DATA or PGconn; NULL for Redis */
-	zend_object *object; /* object that owns it; NULL = unknown */
-	void *pdo;           /* pdo_dbh_t; NULL = not PDO */
+	zend_object *object; /* object that owns the connection; NULL = unknown */
+	void *pdo;           /* pdo_dbh_t; NULL = the connection is not PDO's */
 } fermata_connection;
 
 /* A class whose objects, and those of its subclasses, are guarded. */
 typedef struct fermata_root {
 	const char *name; /* lower case */
-	/* Returns the guard key of an object: several objects may belong to one connection. NULL = the object's address. */
+	/* Returns the guard key of an object, since several objects may belong to one connection. NULL = the key is the object's
+	 * address. */
 	uintptr_t (*key)(zend_object *object);
 	enum { FERMATA_ROOT_CONNECTION, FERMATA_ROOT_STATEMENT, FERMATA_ROOT_RESULT, FERMATA_ROOT_EXECUTED } kind;
-	/* Returns false if the object is not a connection that can have open state. NULL = never. */
+	/* Returns false if the object is not a connection that can have open state. NULL = the class never has one. */
 	bool (*connection)(zend_object *object, fermata_connection *it);
 	bool is_pdo;
 } fermata_root;
@@ -55,14 +56,14 @@ static zend_always_inline void *fermata_mysqli_of(zend_object *object)
 /* Sets the guarded classes, at most FERMATA_ROOTS_MAX. */
 void fermata_guard_roots_start(const fermata_root *roots, size_t len);
 void fermata_guard_roots_end(void);
-/* Return the guarded class of the object, and its guard key. NULL and 0 = not guarded. */
+/* The first returns the guarded class of the object, or NULL; the second, its guard key, or 0 if the object is not guarded. */
 const fermata_root *fermata_guard_root(const zend_object *object);
 uintptr_t fermata_guard_key(zend_object *object);
 /* Returns the guard key of an object of this class. */
 uintptr_t fermata_guard_key_of(const fermata_root *root, zend_object *object);
-/* Returns an object with this key, connections before statements; NULL = none. Scans all objects. */
+/* Returns an object with this key, a connection rather than a statement; NULL = none. Scans all objects. */
 zend_object *fermata_guard_find_object(uintptr_t key);
-/* Returns the SQL text passed to a function, or that of the statement it executes; empty = none. */
+/* Returns the SQL text that is passed to a function, or the text of the statement that it executes; empty = none. */
 FmStr fermata_guard_text(zend_execute_data *frame);
 /* Returns the string among the first two arguments; empty = none. */
 FmStr fermata_guard_first_string(zend_execute_data *frame);

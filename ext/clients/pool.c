@@ -1,9 +1,10 @@
 /* Fermata\Pool: a limited number of connections that handlers and tasks of a worker borrow.
  *
- * A connection is opened when one is requested and none is idle. It is returned when the closure that borrowed it finishes,
- * normally or with an exception. State left open in it is cleaned up first. A connection that is broken or in the middle of a
- * reply is closed, and its slot becomes free. If the server may still be working for a closed connection, the server is
- * instructed to stop. The next borrower does that before it uses another connection; if there is none, a task does it. */
+ * A connection is opened when a handler or task requests one and none is idle. The connection is returned when the closure that
+ * borrowed it finishes, normally or with an exception. First, state left open in the connection is cleaned up. A connection that
+ * is broken or in the middle of a reply is closed, and its slot becomes free. If the server may still be working for a closed
+ * connection, the pool makes the server stop. The next borrower does that before it uses another connection; if there is no
+ * borrower, a task does it. */
 #ifdef HAVE_CONFIG_H
 # include "config.h"
 #endif
@@ -18,21 +19,21 @@
 
 /* A connection of the pool. */
 typedef struct member {
-	zval connection; /* undefined: a slot without a connection */
+	zval connection; /* undefined = a slot without a connection */
 	uint64_t idle_since_ms;
-	fermata_process process; /* recorded when it was lent; a closed connection no longer has it */
+	fermata_process process; /* recorded when the connection was lent, since a closed connection has no process */
 } member;
 
 typedef struct fermata_pool {
 	zval connect, check, reset; /* closures; `check` and `reset` may be null */
-	uint32_t size, places;      /* `places`: connections that are idle, borrowed or being opened */
+	uint32_t size, places;      /* `places`: number of connections that are idle, borrowed or being opened */
 	uint64_t wait_ms, check_ms;
-	member *idle;               /* the most recently used is borrowed first */
+	member *idle;               /* idle connections; the one that was used last is borrowed first */
 	uint32_t idle_len;
-	fermata_process *abandoned; /* processes of closed connections that may still be working */
+	fermata_process *abandoned; /* processes of closed connections, which may still be working */
 	uint32_t abandoned_len;
 	bool is_closed;
-	uint32_t forks; /* fork count of the process that opened the idle connections */
+	uint32_t forks; /* value of fermata.forks in the process that opened the idle connections */
 	uint32_t waiting;
 	fermata_waiters waiters;
 	zend_object std;
@@ -40,7 +41,7 @@ typedef struct fermata_pool {
 
 /* A fiber that waits for a slot. Stored on the fiber's C stack. */
 typedef struct place {
-	fermata_waiter waiter; /* first member: the list links these */
+	fermata_waiter waiter; /* first member: the list links waiters */
 	bool is_given;
 	member given;
 } place;
@@ -70,7 +71,7 @@ static void close_idle(fermata_pool *pool)
 	}
 }
 
-/* Waiting fibers hold references, so none is left. */
+/* Waiting fibers hold references to the pool, so there are none here. */
 static void pool_free(zend_object *object)
 {
 	fermata_pool *pool = FERMATA_FROM(fermata_pool, object);
@@ -146,7 +147,7 @@ ZEND_METHOD(Fermata_Pool, __construct)
 	if (!seconds_to_ms(wait, "waitSeconds", &pool->wait_ms) || !seconds_to_ms(check_after, "checkAfterSeconds", &pool->check_ms)) {
 		RETURN_THROWS();
 	}
-	/* Guards detect open state, whichever hooks are on. Where they are unavailable, connections are lent without cleanup. */
+	/* Guards detect open state even if all hooks are off. Without guards, connections are lent without cleanup. */
 	(void)fermata_hook_guards();
 	pool->size = (uint32_t)size;
 	pool->idle = safe_emalloc(pool->size, sizeof(member), 0);
@@ -178,7 +179,7 @@ static place *first_waiting(fermata_pool *pool)
 	return first;
 }
 
-/* Frees the slot of a closed connection. */
+/* Frees the slot of a closed connection, or passes it to the first waiter. */
 static void free_place(fermata_pool *pool)
 {
 	place *next = first_waiting(pool);
@@ -189,7 +190,7 @@ static void free_place(fermata_pool *pool)
 	}
 }
 
-/* Takes ownership of the reference. */
+/* Returns a connection to the pool. Takes ownership of the reference. */
 static void put_back(fermata_pool *pool, member *one)
 {
 	if (UNEXPECTED(pool->is_closed)) {
@@ -211,8 +212,8 @@ static zend_object *object_of(const zval *connection)
 	return Z_TYPE_P(connection) == IS_OBJECT ? Z_OBJ_P(connection) : NULL;
 }
 
-/* Makes the server of `by` stop the work of closed connections; entries of other servers stay in the list. Returns false if `by`
- * breaks during that. */
+/* Makes the server of `by` stop the work of closed connections. Entries of other servers stay in the list. Returns false if the
+ * connection `by` breaks meanwhile. */
 static bool stop_abandoned(fermata_pool *pool, const member *by, bool is_new)
 {
 	zend_object *object = object_of(&by->connection);
@@ -235,7 +236,7 @@ static bool stop_abandoned(fermata_pool *pool, const member *by, bool is_new)
 
 static ZEND_NAMED_FUNCTION(stop_now);
 
-/* Starts a task that stops the work: it may take long until a handler borrows a connection. */
+/* Starts a task that stops the work, since a long time may pass until a handler borrows a connection. */
 static ZEND_COLD void begin_stopping(fermata_pool *pool)
 {
 	static zend_internal_function function = {.type = ZEND_INTERNAL_FUNCTION, .handler = stop_now};
@@ -253,15 +254,15 @@ static ZEND_COLD void begin_stopping(fermata_pool *pool)
 	fermata_future *task = fermata_task_begin(&callable, FM_TASK_DEFERRED);
 	zval_ptr_dtor(&callable);
 	if (UNEXPECTED(EG(exception))) {
-		/* The limit of waiting tasks is reached. */
+		/* The maximum number of queued tasks is reached. */
 		zend_clear_exception();
 	}
 	fermata_future_release(task);
 	EG(exception) = pending;
 }
 
-/* Records the process of a closed connection. The list only fills up with processes of servers that the pool no longer reaches;
- * then the first entry is replaced. */
+/* Records the process of a closed connection. If the list is full, it contains only processes of servers that the pool no longer
+ * reaches; then replaces the first entry. */
 static ZEND_COLD void note_abandoned(fermata_pool *pool, const fermata_process *process)
 {
 	if (process->id && process->peer_len) {
@@ -271,8 +272,8 @@ static ZEND_COLD void note_abandoned(fermata_pool *pool, const fermata_process *
 	}
 }
 
-/* Closes the connection even if the application has retained it. Takes ownership of the reference. `is_working`: the server may
- * still be working for it. */
+/* Closes the connection, even if the application has kept the object. Takes ownership of the reference. `is_working`: the server
+ * may still be working for the connection. */
 static ZEND_COLD void drop(fermata_pool *pool, member *one, bool is_working)
 {
 	if (is_working) {
@@ -285,7 +286,7 @@ static ZEND_COLD void drop(fermata_pool *pool, member *one, bool is_working)
 	free_place(pool);
 }
 
-/* Returns false with an exception pending; no slot was acquired. */
+/* Waits for a slot. Returns false with an exception pending; no slot was acquired. */
 static bool wait_for_place(fermata_pool *pool, member *taken)
 {
 	place mine = {.waiter = {.fiber = fermata_this_fiber()}};
@@ -303,7 +304,7 @@ static bool wait_for_place(fermata_pool *pool, member *taken)
 		return true;
 	}
 	if (mine.is_given) {
-		/* A slot was granted just before the wait was ended. */
+		/* The fiber received a slot just before its wait ended. */
 		if (Z_ISUNDEF(mine.given.connection)) {
 			free_place(pool);
 		} else {
@@ -320,8 +321,8 @@ static bool wait_for_place(fermata_pool *pool, member *taken)
 	return false;
 }
 
-/* Drops connections that the parent process opened before fork(): both processes would read from one socket. They are not
- * closed, since that would notify the server. */
+/* Drops connections that the parent process opened before fork(), since both processes would read from one socket. The connections
+ * are not closed, since that would notify the server. */
 static ZEND_COLD void leave_inherited(fermata_pool *pool)
 {
 	pool->places -= pool->idle_len;
@@ -360,7 +361,8 @@ static bool call(const zval *closure, zval *connection, zval *result)
 	return call_user_function(NULL, NULL, &function, result, connection ? 1 : 0, connection) == SUCCESS && !EG(exception);
 }
 
-/* Returns true for an exception that cleanup must not hide or follow: a wait was ended, or exit() was called. */
+/* Returns true for an exception that ends the handler's work, so cleanup must neither hide it nor wait: a wait was ended, or
+ * exit() was called. */
 static bool is_ending(void)
 {
 	const zend_object *exception = EG(exception);
@@ -368,7 +370,7 @@ static bool is_ending(void)
 		|| instanceof_function(exception->ce, fermata_ce_cancelled) || instanceof_function(exception->ce, fermata_ce_timeout));
 }
 
-/* Returns false after an exception, or if the connection is unusable. */
+/* Returns true if the connection works. Returns false after an exception, or if the connection is unusable. */
 static bool check(fermata_pool *pool, const member *one)
 {
 	zval copy, result;
@@ -387,7 +389,7 @@ static bool check(fermata_pool *pool, const member *one)
 	zval_ptr_dtor(&result);
 	zval_ptr_dtor(&copy);
 	if (EG(exception) && !is_ending()) {
-		/* The exception is the result of the check: the connection is broken. */
+		/* An exception of the check means that the connection is broken. */
 		zend_clear_exception();
 		is_good = false;
 	}
@@ -433,12 +435,12 @@ static bool open_connection(fermata_pool *pool, member *one)
 	return true;
 }
 
-/* Fills the slot with a working connection. Returns false with an exception pending and the slot freed. */
+/* Provides a working connection in an acquired slot. Returns false with an exception pending; the slot is then free. */
 static bool make_ready(fermata_pool *pool, member *one)
 {
 	if (!Z_ISUNDEF(one->connection)) {
 		if (EXPECTED(check(pool, one))) {
-			/* The application may have reconnected the object. */
+			/* The application may have reconnected the object since it was lent. */
 			note_process(one);
 			if (EXPECTED(stop_abandoned(pool, one, false))) {
 				return true;
@@ -457,7 +459,7 @@ static bool make_ready(fermata_pool *pool, member *one)
 	return true;
 }
 
-/* Returns true if the connection may be lent again. */
+/* Cleans up a returned connection. Returns true if the connection may be lent again. */
 static bool restore(fermata_pool *pool, zval *connection)
 {
 	zend_object *object = object_of(connection);
@@ -475,22 +477,24 @@ static bool restore(fermata_pool *pool, zval *connection)
 	return done;
 }
 
-/* Returns true if the server may still be working for it. The process of a connection that the server closed must not be
- * stopped: its number may belong to another. `ended`: number of connections shut down when it was borrowed. */
+/* Returns true if the server may still be working for the connection. If the server has closed the connection, its process must
+ * not be stopped, since the number may belong to another process. `ended`: value of fermata_conversations_ended() when the
+ * connection was borrowed. */
 static bool is_left(const zval *connection, uint32_t ended)
 {
 	return fermata_conversations_ended() != ended
 		|| (object_of(connection) && fermata_connection_is_busy(object_of(connection)));
 }
 
-/* Returns true if open state can be cleaned up. For objects of a library, only the application's `reset` can do that. */
+/* Returns true if open state can be cleaned up. If the object belongs to a PHP library, only the application's `reset` can do
+ * that. */
 static bool is_understood(const fermata_pool *pool, const zval *connection)
 {
 	const zend_object *object = object_of(connection);
 	return object && (fermata_guard_root(object) || Z_TYPE(pool->reset) == IS_OBJECT);
 }
 
-/* Takes ownership of the reference. */
+/* Handles a connection that its borrower has finished with. Takes ownership of the reference. */
 static void give_back(fermata_pool *pool, member *one, uint32_t ended)
 {
 	if (UNEXPECTED(is_ending())) {
@@ -500,7 +504,7 @@ static void give_back(fermata_pool *pool, member *one, uint32_t ended)
 	zend_object *pending = EG(exception);
 	if (UNEXPECTED(pending)) {
 		if (!is_understood(pool, &one->connection)) {
-			/* It may be in the middle of an exchange. */
+			/* The connection may be in the middle of an exchange. */
 			drop(pool, one, true);
 			return;
 		}
@@ -525,8 +529,8 @@ static void give_back(fermata_pool *pool, member *one, uint32_t ended)
 	}
 }
 
-/* Reserves a connection over which the query of an abandoned connection can be stopped: an idle one to the same server, else a
- * slot for a new one. */
+/* Reserves a connection over which the query of a closed connection can be stopped: an idle connection to the same server, or else
+ * a slot for a new connection. */
 static bool take_beside(fermata_pool *pool, member *taken)
 {
 	const fermata_process *last = &pool->abandoned[pool->abandoned_len - 1];
@@ -545,7 +549,7 @@ static bool take_beside(fermata_pool *pool, member *taken)
 	return true;
 }
 
-/* Stops abandoned queries now. If all connections are in use, the next borrower stops them. */
+/* Stops the queries of closed connections. If all connections are in use, the next borrower does that. */
 static ZEND_NAMED_FUNCTION(stop_now)
 {
 	fermata_pool *pool = THIS_POOL();

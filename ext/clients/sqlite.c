@@ -1,13 +1,13 @@
 /* SQLite: PDO SQLite and SQLite3.
  *
  * A query runs in the loop, on its fiber's stack, instead of in a thread. Most queries finish faster than a thread would start,
- * and userland functions and collations have to run in PHP's thread. Long operations yield to other handlers. If another process
- * or connection has a lock, SQLite asks its VFS to sleep; the fiber waits. If SQLite reads a page that is not in the kernel's
- * cache, or syncs a file, a thread of the core does it; the fiber waits. During computations SQLite calls a progress callback,
- * which yields after a time slice.
+ * and userland functions and collations have to run in PHP's thread. During long operations, other handlers run. If another
+ * process or connection has a lock, SQLite calls its VFS to sleep, and the fiber waits. If SQLite reads a page that is not in the
+ * kernel's cache, or syncs a file, a thread of the core does that, and the fiber waits. During computations, SQLite calls a
+ * progress callback, in which the fiber yields after a time slice.
  *
- * While a fiber is inside a connection or its transaction is open, other fibers queue (keys.c). Objects that PHP frees during
- * that time are freed when the fiber has left. Unread rows are dropped when their handler finishes. */
+ * While a fiber is inside a connection, or its transaction is open, other fibers queue (keys.c). Objects that PHP frees during
+ * that time are freed when the fiber has left the connection. Unread rows are dropped when their handler finishes. */
 #ifndef _GNU_SOURCE
 # define _GNU_SOURCE
 #endif
@@ -25,14 +25,14 @@
 #include <unistd.h>
 #include "base/optimize_size.h"
 
-/* SQLite instructions between two checks of the clock: some ten microseconds. */
+/* Number of SQLite instructions between two checks of the clock. They take some ten microseconds. */
 #define PROGRESS_INSTRUCTIONS 1000
-/* Pages read or written between two checks. */
+/* Number of pages that are read or written between two checks of the clock. */
 #define PROGRESS_PAGES 16
-/* Time slice of a call in the loop. The more calls run concurrently, the shorter each slice. */
+/* Time slice of a call in the loop, and its minimum. The more calls run concurrently, the shorter each slice. */
 #define SLICE_NS 1000000
 #define SLICE_NS_MIN 100000
-/* Minimum page size. Shorter writes may hold a lock that all connections need, so they run directly. */
+/* Minimum page size. A shorter write may be made while SQLite has a lock that all connections need, so it runs directly. */
 #define PAGE_BYTES_MIN 512
 #define NS_PER_S 1000000000
 #define US_PER_MS 1000
@@ -96,29 +96,30 @@ static struct {
 	int (*sleep)(layer *self, int us);
 } sqlite;
 
-/* A statement that PHP has freed or reset while another fiber was inside, or whose commit could not wait for readers. */
+/* A statement that PHP has freed or reset while another fiber was inside the connection, or whose commit could not wait for
+ * readers. */
 typedef struct later {
 	struct later *next;
 	int (*by)(void *it);
 	void *it;
-	const fermata_fiber *whose; /* fiber to notify if it fails; NULL = its handler has finished */
+	const fermata_fiber *whose; /* fiber that is notified if `by` fails; NULL = its handler has finished */
 } later;
 
 typedef struct connection {
 	database *db;
 	const fermata_fiber *inside; /* compared, never dereferenced; NULL = no fiber */
-	uint32_t depth; /* nesting depth of its calls */
-	bool never_waits; /* its locks in this process may block other connections */
+	uint32_t depth; /* nesting depth of the calls */
+	bool never_waits; /* its locks in this process may block other connections, so its calls never wait */
 	bool is_closed;
 	bool is_left; /* a task is about to clean up after a handler */
-	int (*closes)(database *db); /* function that closes it once nothing is pending; NULL = it is open */
-	bool has_temporary; /* it may have temporary tables, which are dropped when the handler finishes */
+	int (*closes)(database *db); /* function that closes it when no statement is pending; NULL = it is open */
+	bool has_temporary; /* it may have temporary tables, which have to be dropped when the handler finishes */
 	void *pdo; /* pdo_dbh_t; NULL = SQLite3 or unknown */
 	later *first, *last;
-	/* fiber whose next call reports that a change was undone, with SQLite's result code; NULL = none */
+	/* fiber whose next call reports that a change was undone, and SQLite's result code; NULL = none */
 	const fermata_fiber *untold;
 	int untold_result;
-	/* file and line that started the open transaction; line 0 = none is open */
+	/* file and line where the open transaction was started; line 0 = no open transaction */
 	uint32_t begun_line;
 	char begun_in[PLACE_BYTES_MAX];
 } connection;
@@ -128,26 +129,26 @@ struct fermata_sqlite_call {
 	struct fermata_sqlite_call *outer;
 	fermata_fiber *fiber; /* owner of the list that has the call; NULL = the handler has finished, and a PHP Fiber continues the
 						   * call */
-	connection *at; /* NULL = not a handler's connection */
+	connection *at; /* NULL = the connection is not a handler's */
 	uint64_t since_ns; /* start of the time slice; 0 = not checked yet */
 	uint32_t pages;
-	bool has_taken; /* it acquired the guard and has to release it */
-	bool is_whole; /* no other fiber may run before it finishes */
-	bool is_end; /* it ends a statement, and may wait although PHP is freeing the statement */
+	bool has_taken; /* the call has acquired the guard and has to release it */
+	bool is_whole; /* no other fiber may run before the call finishes */
+	bool is_end; /* the call ends a statement, and may wait although PHP is freeing the statement */
 	const fermata_fiber *taker;
 };
 
-/* A statement with unread rows of a handler or task. */
+/* A statement whose rows a handler or task has not read completely. */
 typedef struct reading {
 	const fermata_fiber *fiber; /* compared, never dereferenced; NULL = the handler has finished: no rows until the next reset */
-	uint32_t object; /* handle of PDO's statement object, which may be freed meanwhile; 0 = unknown, or SQLite3 */
+	uint32_t object; /* handle of PDO's statement object, which may have been freed; 0 = unknown, or SQLite3 */
 	bool is_sqlite3;
 } reading;
 
 static HashTable connections; /* by address of the database */
 static HashTable readings; /* by address of the statement */
-static const fermata_fiber nobody; /* placeholder for a finished handler with a PHP Fiber suspended inside */
-static HashTable blobs; /* database of a BLOB stream, by address of the stream */
+static const fermata_fiber nobody; /* placeholder for a finished handler while a PHP Fiber is suspended inside the connection */
+static HashTable blobs; /* by address of a BLOB stream: its database */
 typedef struct slot_of_sqlite {
 	struct fermata_sqlite_call *innermost; /* innermost running call of the fiber; NULL = none */
 } slot_of_sqlite;
@@ -157,8 +158,8 @@ FERMATA_SLOT(slot_of_sqlite, part)
 
 static fermata_fiber ender; /* owner of connections that a task is about to clean up */
 static bool is_ready, is_settling;
-static bool may_tell; /* a connection may have a failure to report to a handler */
-static uint32_t calls_len; /* calls of all fibers */
+static bool may_tell; /* a connection may have a failure that has to be reported to a handler */
+static uint32_t calls_len; /* number of running calls of all fibers */
 
 static bool enter(struct fermata_sqlite_call *it, database *db);
 static void leave(struct fermata_sqlite_call *it);
@@ -196,7 +197,7 @@ static void forget(connection *at)
 	pefree(at, true);
 }
 
-/* Returns true if another fiber is inside, or was inside when it ended with a fatal error. */
+/* Returns true if another fiber is inside the connection, or was inside when a fatal error ended it. */
 static bool is_anothers(const connection *at)
 {
 	return at && at->inside && (at->inside != fermata_this_fiber() || fermata_is_retired());
@@ -213,7 +214,7 @@ bool fermata_sqlite_has_transaction(uintptr_t key)
 	return at && !sqlite.is_autocommit(at->db);
 }
 
-/* Records the current file and line for the log, with the start of a long path cut off. */
+/* Records the current file and line for the log. Of a long path, only the end is stored. */
 static ZEND_COLD void note_transaction(connection *at)
 {
 	const zend_string *file = zend_get_executed_filename_ex();
@@ -233,7 +234,7 @@ static int take_first(void *list, int columns, char **values, char **names)
 	return 0;
 }
 
-/* Returns the values of a query's columns, each terminated by a zero byte. */
+/* Returns the values of a query's first column, each terminated by a NUL byte. */
 static smart_str ask_all(database *db, const char *text)
 {
 	smart_str list = {0};
@@ -259,11 +260,11 @@ static void run_each(database *db, const char *list)
 	smart_str_free(&all);
 }
 
-/* Drops temporary tables. A table that a statement is reading cannot be dropped, but its rows are deleted. Returns false if some
- * rows may remain. */
+/* Drops temporary tables. If a statement is reading a table, only its rows are deleted. Returns false if some rows may remain. */
 static bool drop_temporary(database *db)
 {
-	/* With foreign keys on, the order would matter, and tables that reference each other could not be dropped. */
+	/* With foreign keys on, tables would have to be dropped in a certain order, and tables that refer to each other could not be
+	 * dropped. */
 	smart_str keys = ask_all(db, "PRAGMA foreign_keys");
 	bool has_keys = keys.s && ZSTR_VAL(keys.s)[0] == '1';
 	smart_str_free(&keys);
@@ -310,7 +311,7 @@ static ZEND_COLD void log_rolled_back(const connection *at, const fermata_fiber 
 	len += fermata_copy(text + len, sizeof(text) - len, at->begun_in, (FmStr){line, strlen(line)});
 	len += fermata_copy(text + len, sizeof(text) - len, is_over ? " and is rolled back" : " and could not be rolled back",
 		FERMATA_LITERAL(""));
-	/* A client's disconnect is not an error of the handler. */
+	/* That the client has disconnected is no error of the handler. */
 	bool is_usual = is_over && fiber->client && fiber->client->gone;
 	fm_worker_log(fermata.worker, is_usual ? FERMATA_LOG_INFO : FERMATA_LOG_WARNING, (FmStr){text, len});
 }
@@ -328,7 +329,7 @@ static ZEND_COLD void roll_back(connection *at, const fermata_fiber *fiber)
 	at->begun_line = 0;
 }
 
-/* Ends the pending statements in order. Stops at the first that would have to wait for readers and cannot wait here. */
+/* Ends the pending statements in order. Unless `is_now`, stops at the first statement that would have to wait for readers. */
 static void end_later(connection *at, bool is_now)
 {
 	for (later *first; (first = at->first);) {
@@ -346,7 +347,7 @@ static void end_later(connection *at, bool is_now)
 	}
 }
 
-/* Returns true if the connection is closed. */
+/* Closes the connection if PHP has closed it and no statement is pending. Returns true if it is then closed. */
 static bool close_if_due(connection *at)
 {
 	int (*by)(database *db) = at->closes;
@@ -359,7 +360,7 @@ static bool close_if_due(connection *at)
 	return true;
 }
 
-/* Task that cleans up for a handler that finished where it could not wait. */
+/* Task that cleans up for a handler that has finished at a point where it could not wait. */
 static ZEND_NAMED_FUNCTION(end_next)
 {
 	struct fermata_sqlite_call call;
@@ -381,7 +382,7 @@ static ZEND_NAMED_FUNCTION(end_next)
 		leave(&call);
 	}
 	if ((left = find(db))) {
-		/* Statements are left here only if the worker is stopping. */
+		/* Statements are pending here only if the worker is stopping. */
 		end_later(left, true);
 		if (!close_if_due(left)) {
 			fermata_sqlite_roll_back((uintptr_t)db, fermata_this_fiber());
@@ -422,7 +423,7 @@ bool fermata_sqlite_roll_back(uintptr_t key, const fermata_fiber *fiber)
 	if (UNEXPECTED(at->has_temporary)) {
 		at->has_temporary = !drop_temporary(at->db);
 		if (UNEXPECTED(at->has_temporary)) {
-			/* Retried when the next handler finishes. */
+			/* The next handler that finishes tries again. */
 			fm_worker_log(fermata.worker, FERMATA_LOG_WARNING, FERMATA_LITERAL("a temporary table of a SQLite connection "
 				"that handlers share could not be dropped when its handler ended: a statement is reading it, or the program's authorizer forbids it"));
 		}
@@ -430,7 +431,7 @@ bool fermata_sqlite_roll_back(uintptr_t key, const fermata_fiber *fiber)
 	return false;
 }
 
-/* Connections of objects. These structures are private, but start like this in all versions. */
+/* Connections of objects. The structures are private to the extensions, but their first members are the same in all versions. */
 
 static uintptr_t key_of(database *const *place)
 {
@@ -454,7 +455,7 @@ uintptr_t fermata_sqlite_key_of_pdo(const void *handle)
 	return 0;
 }
 
-/* As declared by SQLite3. */
+/* First members of the structure that the extension sqlite3 declares. */
 typedef struct sqlite3_object {
 	int is_open;
 	database *db;
@@ -494,8 +495,8 @@ static struct fermata_sqlite_call *innermost(void)
 	return fermata_hook_is_loop() && fermata.handling && !fermata.forked ? slot(fermata_this_fiber())->innermost : NULL;
 }
 
-/* Returns true in functions of the extensions and in `foreach`, where a wait is safe. PHP also rolls back and closes when it
- * frees an object; no other fiber may see a half-freed object, so no wait is allowed there. */
+/* Returns true in functions of the extensions and in `foreach`, where a wait is safe. PHP also rolls back and closes when it frees
+ * an object. No wait is allowed there, since another fiber could see the half-freed object. */
 static bool is_asked_by_program(void)
 {
 	static const char *const modules[] = {"PDO", "pdo_sqlite", "sqlite3"};
@@ -516,8 +517,9 @@ static bool is_asked_by_program(void)
 	return false;
 }
 
-/* Returns true if a running call must not wait. Connections with a shared cache use locks of this thread, so another such
- * connection would block in the kernel. A userland function may have called another connection in between. */
+/* Returns true if a running call must not wait. Connections with a shared cache lock each other with mutexes of this thread, so
+ * another such connection would block in the kernel. The fiber may be inside several connections, if a userland function has
+ * called another one. */
 static bool forbids_wait(const fermata_fiber *fiber)
 {
 	const struct fermata_sqlite_call *it = slot(fiber)->innermost;
@@ -539,7 +541,7 @@ static uint64_t now_ns(void)
 	return (uint64_t)now.tv_sec * NS_PER_S + (uint64_t)now.tv_nsec;
 }
 
-/* Yields to other handlers at the end of the time slice. Returns false after an exception. */
+/* Lets other handlers run at the end of the time slice. Returns false after an exception. */
 static bool give_way(struct fermata_sqlite_call *it)
 {
 	uint64_t now = now_ns();
@@ -558,14 +560,14 @@ static bool give_way(struct fermata_sqlite_call *it)
 	return !is_cut;
 }
 
-/* SQLite's progress callback. */
+/* SQLite's progress callback. Returns true to interrupt the query. */
 static int progress(void *unused)
 {
 	struct fermata_sqlite_call *it = innermost();
 	return it && (fermata_hook_is_cut() || !give_way(it));
 }
 
-/* Returns true if a fiber waiting here may have the lock: it is inside a call, in a transaction or has unread rows. */
+/* Returns true if a waiting fiber of this worker may have the lock: it is inside a call, in a transaction, or has unread rows. */
 static bool is_anybody_inside(void)
 {
 	const connection *at;
@@ -590,7 +592,7 @@ static int hooked_sleep(layer *self, int us)
 		return us;
 	}
 	if (!may_wait(it)) {
-		/* The owner of the lock may be a fiber that cannot run during the sleep. Skipping the sleep ends the busy timeout
+		/* The owner of the lock may be a fiber that cannot run during the sleep. Without the sleep, SQLite's busy timeout ends
 		 * sooner. */
 		bool is_ours = is_ready && fermata.worker && fermata_hook_is_loop() && !fermata.forked && is_anybody_inside();
 		return is_ours ? us : sqlite.sleep(self, us);
@@ -602,9 +604,9 @@ static int hooked_sleep(layer *self, int us)
 	return us;
 }
 
-/* Runs a file operation in a thread of the core. It uses SQLite's own descriptor: closing a duplicate would release the file's
- * locks. Only the worker's shutdown ends this wait, since a half-done operation has to finish. Returns false if the caller has
- * to run it. */
+/* Runs a file operation in a thread of the core. The operation uses SQLite's own descriptor, since closing a duplicate would
+ * release the locks on the file. Only the worker's shutdown ends this wait, since the operation must not be left incomplete.
+ * Returns false if the caller has to make the call. */
 static bool work(struct fermata_sqlite_call *it, const FmFileCall *call, int64_t *answer)
 {
 	fermata_fiber *self = fermata_this_fiber();
@@ -681,7 +683,8 @@ static int hooked_fsync(int fd)
 
 /* Calls */
 
-/* Returns false if the connection is in use by another fiber and cannot be waited for. */
+/* Enters a connection, and waits for it if necessary. Returns false if another fiber uses the connection and this fiber cannot
+ * wait. */
 static bool enter(struct fermata_sqlite_call *it, database *db)
 {
 	it->at = NULL;
@@ -718,7 +721,8 @@ static bool enter(struct fermata_sqlite_call *it, database *db)
 	return true;
 }
 
-/* Enters a call that reports a number of changed rows. Ends pending statements first, since they would change that number. */
+/* Enters a connection for a call that reports a number of changed rows. First ends pending statements, which would change that
+ * number. */
 static bool enter_call(struct fermata_sqlite_call *it, database *db)
 {
 	if (UNEXPECTED(!enter(it, db))) {
@@ -751,7 +755,7 @@ static void leave(struct fermata_sqlite_call *it)
 	if (UNEXPECTED(at->first) && at->depth == 1) {
 		end_later(at, at->is_closed || may_wait(it));
 	}
-	/* Calls of a suspended PHP Fiber may precede it in the list. */
+	/* Calls of a suspended PHP Fiber may be before this one in the list. */
 	for (struct fermata_sqlite_call **place = it->fiber ? &slot(it->fiber)->innermost : NULL; place && *place; place = &(*place)->outer) {
 		if (*place == it) {
 			*place = it->outer;
@@ -775,7 +779,7 @@ static void leave(struct fermata_sqlite_call *it)
 	}
 }
 
-/* The handler has finished; the next handler of this fiber is unrelated. */
+/* Called when the handler of `fiber` has finished, since the fiber's next handler is unrelated. */
 static void forget_whose(const fermata_fiber *fiber)
 {
 	connection *at;
@@ -796,7 +800,7 @@ static void on_clean_up(fermata_fiber *fiber)
 		forget_whose(fiber);
 	}
 	while (UNEXPECTED(slot(fiber)->innermost)) {
-		/* The next handler of this fiber is unrelated. */
+		/* The fiber's next handler is unrelated. */
 		connection *at = slot(fiber)->innermost->at;
 		at->inside = &nobody;
 		fermata_guard_leave_to_nobody((uintptr_t)at->db, fiber);
@@ -805,7 +809,7 @@ static void on_clean_up(fermata_fiber *fiber)
 	}
 }
 
-/* Calls on a connection in use by another fiber */
+/* Calls for a connection that another fiber uses */
 
 static void add_later(connection *at, int (*by)(void *it), void *it)
 {
@@ -824,7 +828,7 @@ static void add_later(connection *at, int (*by)(void *it), void *it)
 	at->last = one;
 }
 
-/* Returns true if another fiber is inside; that fiber then makes the call when it leaves. */
+/* Returns true if another fiber is inside the connection. That fiber then makes the call when it leaves. */
 static bool put_off(database *db, int (*by)(void *it), void *it)
 {
 	connection *at = fermata_hook_is_loop() ? find(db) : NULL;
@@ -835,16 +839,16 @@ static bool put_off(database *db, int (*by)(void *it), void *it)
 	return true;
 }
 
-/* Returns true if ending the statement may commit its writes, which waits for readers of the file: INSERT … RETURNING with
- * unread rows. */
+/* Returns true if ending the statement may commit its writes, as for INSERT … RETURNING with unread rows. The commit waits for
+ * readers of the file. */
 static bool may_commit(statement *self)
 {
 	return self && is_ready && UNEXPECTED(sqlite.is_busy(self) && !sqlite.is_readonly(self))
 		&& sqlite.is_autocommit(sqlite.database_of(self));
 }
 
-/* Returns true if PHP frees the object between two opcodes of a script, or after a handler returned. Other internal functions
- * may be in the middle of changing a hash table. */
+/* Returns true if PHP frees the object between two opcodes of a script, or after a handler has returned. Inside other internal
+ * functions, a hash table may be half changed. */
 static bool is_freed_between(void)
 {
 	const zend_execute_data *frame = EG(current_execute_data);
@@ -852,7 +856,7 @@ static bool is_freed_between(void)
 		|| frame->func->internal_function.module == fermata_ce_request->info.internal.module;
 }
 
-/* Returns true if a SQLite3 object throws exceptions. Its structure is private. */
+/* Returns true if a SQLite3 object throws exceptions. Its structure is private to the extension. */
 static bool throws(const zend_object *object)
 {
 	return *((const bool *)object - FERMATA_SQLITE3_THROWS_BEFORE(object));
@@ -864,7 +868,7 @@ static zend_class_entry *class_of(const char *name, size_t len)
 	return it ? it : zend_ce_exception;
 }
 
-/* Returns true if the driver raised an exception or a warning for it. */
+/* Raises the driver's exception or warning for a write that was undone. Returns true if it was raised. */
 static ZEND_COLD bool raise_undone(connection *at, int result)
 {
 	static const char *const undone = "what a statement has written is undone, since SQLite could not commit it";
@@ -916,8 +920,8 @@ static bool is_in(const char *class, const char *function)
 		&& zend_string_equals_cstr(it->common.function_name, function, strlen(function));
 }
 
-/* Reports the failure to the handler: in a function of the extension, or where its last variable for the statement is released,
- * as for an exception thrown in a destructor. Returns false if neither applies. */
+/* Reports a failure to the handler, if it is in a function of the extension, or if it releases its last variable for the
+ * statement, as for an exception in a destructor. Returns false if neither applies. */
 static ZEND_COLD bool tell(connection *at, int result)
 {
 	bool is_handler = fermata_hook_is_loop() && fermata.handling && !fermata.forked && !fermata_is_retired() && !is_settling
@@ -925,7 +929,7 @@ static ZEND_COLD bool tell(connection *at, int result)
 	return is_handler && (is_asked_by_program() || is_freed_between()) && fermata_hook_may_wait() && raise_undone(at, result);
 }
 
-/* A write failed when its statement ended. */
+/* Called if a write failed when its statement ended. */
 static ZEND_COLD void note_undone(database *db, int result, const fermata_fiber *whose)
 {
 	connection *at = fermata_hook_is_loop() ? find(db) : NULL;
@@ -934,7 +938,7 @@ static ZEND_COLD void note_undone(database *db, int result, const fermata_fiber 
 		return;
 	}
 	if (at && whose && whose == fermata_this_fiber()) {
-		/* This method reports the failure itself. */
+		/* SQLite3Stmt::reset() reports the failure itself. */
 		if (is_in("SQLite3Stmt", "reset") || tell(at, result)) {
 			return;
 		}
@@ -970,9 +974,9 @@ static int reset_later(void *it)
 	return end_now(it, sqlite.reset, NULL);
 }
 
-/* Postpones the end of the statement: it waits for readers in the handler's next call, or in a task after the handler finishes.
- * Until then the handler keeps the connection, as in a transaction. Returns false if there is no handler, or another fiber has
- * the connection. */
+/* Postpones the end of a statement. The statement ends in the handler's next call, or in a task after the handler has finished,
+ * since both can wait for readers. Until then the handler keeps the connection, as in a transaction. Returns false if there is no
+ * handler, or another fiber has the connection. */
 static ZEND_COLD bool owe(statement *self, int (*by)(statement *it))
 {
 	connection *at = fermata_hook_is_loop() && (fermata.handling || is_settling) && !fermata.forked && !fermata_is_retired()
@@ -995,11 +999,11 @@ static ZEND_COLD int end_write(statement *self, int (*by)(statement *it))
 	bool is_asked = is_asked_by_program(), is_inside = false;
 	if (fermata_hook_is_loop() && fermata.handling && !fermata.forked
 			&& (is_asked || (is_freed_between() && fermata_hook_may_wait()))) {
-		/* If it cannot enter: PHP ignores the result, and the statement ends here. */
+		/* If enter() fails, the statement ends without waiting, and PHP ignores the result. */
 		is_inside = enter(&call, db);
 	}
 	if (!is_asked) {
-		/* Another owner of the guard could enter while this fiber waits. */
+		/* Another owner of the guard could enter the connection while this fiber waits. */
 		bool is_mine = is_inside && fermata_guard_holder((uintptr_t)db) == fermata_this_fiber();
 		if (is_inside) {
 			call.is_end = is_mine;
@@ -1051,7 +1055,7 @@ static bool is_asked_by_sqlite3(void)
 }
 
 #ifdef HAVE_PDO_OF_PHP
-/* Returns NULL if the object is not PDO's, or has no SQLite statement. */
+/* Returns the SQLite statement of an object; NULL if the object is not PDO's, or has no SQLite statement. */
 static const statement *statement_of_pdo(zend_object *object)
 {
 	const fermata_root *root = fermata_guard_root(object);
@@ -1060,7 +1064,7 @@ static const statement *statement_of_pdo(zend_object *object)
 	}
 	pdo_stmt_t *it = php_pdo_stmt_fetch_object(object);
 	const struct { const void *handle; const statement *it; } *private = it->driver_data;
-	/* The cycle collector may have freed the connection first. */
+	/* The cycle collector may have freed the connection before the statement. */
 	zend_object *handle = fermata_pdo_connection(it);
 	bool has_connection = handle && !(OBJ_FLAGS(handle) & IS_OBJ_FREE_CALLED);
 	return private && has_connection && fermata_sqlite_key_of_pdo(it->dbh) ? private->it : NULL;
@@ -1090,7 +1094,8 @@ static void note_reader(reading *one)
 	fermata_guards_note(fermata_this_fiber());
 }
 
-/* SQLite3 executes a statement, resets it, and then fetches the rows; after the last row, it runs the statement again. */
+/* Records that a statement has unread rows. SQLite3 executes a statement, resets it, and then fetches the rows; after the last
+ * row, it runs the statement again. */
 static void note_step(const statement *self, int result)
 {
 	reading *one = find_reading(self);
@@ -1110,7 +1115,7 @@ static void note_step(const statement *self, int result)
 	note_reader(one);
 }
 
-/* Returns false if the handler that had the rows has finished; no other handler gets them. */
+/* Returns false if the handler that had the rows has finished, since no other handler receives them. */
 static bool may_step(const statement *self)
 {
 	reading *one = find_reading(self);
@@ -1118,13 +1123,14 @@ static bool may_step(const statement *self)
 		return true;
 	}
 	if (one->fiber) {
-		/* Before the step: the previous reader may finish while this fiber waits inside. */
+		/* Call this before the step, since the previous reader may finish while this fiber waits inside. */
 		note_reader(one);
 	}
 	return one->fiber;
 }
 
-/* SQLite does not call the busy handler in this case: two connections that read and wait to write could deadlock. */
+/* Logs a write that fails because of another handler's unread rows. SQLite does not call the busy handler then, since two
+ * connections that read and wait to write would deadlock. */
 static ZEND_COLD void log_readers(const database *db)
 {
 	for (uint32_t i = 0; i < readings.nNumUsed; i++) {
@@ -1138,9 +1144,9 @@ static ZEND_COLD void log_readers(const database *db)
 	}
 }
 
-/* A statement that failed to get a lock keeps its position and its locks. Nothing continues it: extensions keep it until it is
- * executed again or freed, and PDO keeps the statement of query() until the next query. A failed statement accepts no values
- * before a reset, and PDO resets only after a row or the end of the rows. */
+/* Resets a statement that has failed. A statement that failed to get a lock keeps its position and its locks, and no code
+ * continues it. The extensions keep it until it is executed again or freed, and PDO keeps the statement of query() until the next
+ * query. A failed statement accepts no values before a reset, but PDO resets it only after a row or the end of the rows. */
 static ZEND_COLD void end_failed(statement *self)
 {
 	bool is_locked = sqlite.is_busy(self);
@@ -1152,7 +1158,7 @@ static ZEND_COLD void end_failed(statement *self)
 	}
 }
 
-/* fetchAll() treats a failed row as the end of the rows and then commits the writes. */
+/* Reports a failed row in fetchAll(), which treats it as the end of the rows and then commits the writes. */
 static ZEND_COLD void tell_fetch_all(const struct fermata_sqlite_call *it, const statement *self, int result)
 {
 	if (!FERMATA_FETCH_ALL_TELLS && !sqlite.is_readonly((statement *)self) && is_in("PDOStatement", "fetchAll")) {
@@ -1163,7 +1169,7 @@ static ZEND_COLD void tell_fetch_all(const struct fermata_sqlite_call *it, const
 static int hooked_step(statement *self)
 {
 	struct fermata_sqlite_call call;
-	/* PDO has already reset the statement and its writes are undone; it must not run again. */
+	/* PDO has already reset the statement, and its writes are undone, so the statement must not run again. */
 	if (UNEXPECTED(EG(exception) && fermata_hook_is_loop() && fermata.handling && is_asked_by_program())) {
 		return SQLITE_BUSY;
 	}
@@ -1185,7 +1191,7 @@ static int hooked_step(statement *self)
 	return result;
 }
 
-/* For PDO, the statement is then as after closeCursor(). */
+/* Drops the unread rows of a statement. For PDO, the statement is then as after closeCursor(). */
 static ZEND_COLD void drop_rows(reading *one, statement *self)
 {
 	one->fiber = NULL;
@@ -1202,7 +1208,7 @@ static ZEND_COLD void drop_rows(reading *one, statement *self)
 }
 
 #ifdef HAVE_PDO_OF_PHP
-/* Finds the statement objects that are not known yet, in one pass over all objects. */
+/* Finds the PDO objects of statements whose object is unknown, in one pass over all objects. */
 static ZEND_COLD void find_objects(const fermata_fiber *fiber)
 {
 	for (uint32_t i = 1; i < EG(objects_store).top; i++) {
@@ -1220,13 +1226,13 @@ void fermata_sqlite_drop_rows(const fermata_fiber *fiber)
 {
 	bool is_any = is_ready;
 	is_settling = true;
-	/* A userland aggregate may finish during the loop and change the table, so repeat until nothing is found. */
+	/* A userland aggregate may finish during the loop and change the table, so repeat until no statement is found. */
 	while (UNEXPECTED(is_any)) {
 #ifdef HAVE_PDO_OF_PHP
 		bool has_objects = false;
 #endif
 		is_any = false;
-		/* By index: the table may be reallocated. */
+		/* Access entries by index, since the table may be reallocated. */
 		for (uint32_t i = 0; i < readings.nNumUsed; i++) {
 			const Bucket *bucket = &readings.arData[i];
 			reading *one = Z_TYPE(bucket->val) == IS_UNDEF ? NULL : Z_PTR(bucket->val);
@@ -1260,13 +1266,14 @@ void fermata_sqlite_move_rows(const fermata_fiber *from, fermata_fiber *to)
 	} ZEND_HASH_FOREACH_END();
 }
 
-/* Connections with a shared cache block each other with locks of this thread, which cannot wait for itself. */
+/* Returns true if connections opened with this text share a cache. They lock each other with mutexes of this thread, which cannot
+ * wait for itself. */
 static bool shares_cache(const char *text)
 {
 	return strcasestr(text, "cache=shared") != NULL;
 }
 
-/* False positives are harmless: no table is found later. */
+/* Returns true if a query may create temporary tables. A false positive is harmless, since no table is found later. */
 static bool makes_temporary(const char *text)
 {
 	return strcasestr(text, "create") && strcasestr(text, "temp");
@@ -1301,7 +1308,7 @@ static int hooked_prepare(database *db, const char *text, int len, statement **s
 		*self = NULL;
 		return SQLITE_BUSY;
 	}
-	/* ATTACH or CREATE, possibly after a comment. */
+	/* The query may be ATTACH or CREATE, possibly after a comment. */
 	const char *begin = text + strspn(text, " \t\r\n;");
 	if (UNEXPECTED(*begin == 'a' || *begin == 'A' || *begin == 'c' || *begin == 'C' || *begin == '-' || *begin == '/')) {
 		look_at_text(&call, begin);
@@ -1316,7 +1323,8 @@ static int close_blob_later(void *it)
 	return sqlite.blob_close(it);
 }
 
-/* A userland function called by SQLite frees it, while a postponed reset waits for the end of that call. */
+/* Drops postponed calls for a statement that is being freed: a userland function that SQLite has called may free a statement whose
+ * reset is pending. */
 static void forget_later(database *db, const void *it)
 {
 	connection *at = fermata_hook_is_loop() ? find(db) : NULL;
@@ -1400,7 +1408,7 @@ static int hooked_open(const char *name, database **db, int flags, const char *l
 	if (*db && fermata_hook_is_loop()) {
 		connection *at = find(*db);
 		if (UNEXPECTED(at)) {
-			/* The previous connection at this address was closed when its last statement was freed. */
+			/* The previous connection with this address was closed when its last statement was freed. */
 			forget(at);
 		}
 		find_or_add(*db)->never_waits = (flags & SQLITE_OPEN_SHAREDCACHE) || (name && shares_cache(name));
@@ -1408,7 +1416,7 @@ static int hooked_open(const char *name, database **db, int flags, const char *l
 	return result;
 }
 
-/* Streams of BLOBs, and backups. PHP's functions hold pointers into the stream during such a call. So the call neither waits for
+/* Streams of BLOBs, and backups. PHP's functions keep pointers into the stream during such a call. So the call waits neither for
  * other fibers nor inside SQLite, where a page may be half read. */
 
 static bool enter_whole(struct fermata_sqlite_call *it, database *db)
@@ -1478,7 +1486,7 @@ static int hooked_blob_close(blob *self)
 	return sqlite.blob_close(self);
 }
 
-/* No other fiber runs between its start and its end, so one record suffices. */
+/* Databases of the running backup. One record suffices, since no other fiber runs between the start and the end of a backup. */
 static struct {
 	backup *it;
 	database *to, *from;
@@ -1522,7 +1530,7 @@ static int call_backup(backup *self, int pages, bool is_last)
 {
 	struct fermata_sqlite_call calls[2];
 	bool is_known = fermata_hook_is_loop() && self && self == copied.it;
-	/* The end of a backup must run even if another fiber is inside. */
+	/* The end of a backup must run even if another fiber is inside one of the connections. */
 	bool is_inside = is_known && enter_both(calls, copied.to, copied.from);
 	if (UNEXPECTED(is_known && !is_inside && !is_last)) {
 		return SQLITE_BUSY;
@@ -1548,7 +1556,8 @@ static int hooked_backup_finish(backup *self)
 	return result;
 }
 
-/* PDO binds values without a copy. Another handler may change a bound variable while a fiber waits inside, so SQLite copies. */
+/* PDO binds values without a copy. Another handler may change a bound variable while a fiber waits inside, so have SQLite copy the
+ * value. */
 static free_bound bound(free_bound by)
 {
 	return by == SQLITE_STATIC && fermata.handling ? SQLITE_TRANSIENT : by;
@@ -1621,7 +1630,8 @@ static bool find_functions(void)
 		{"sqlite3_progress_handler", &sqlite.on_progress},
 		{"sqlite3_vfs_find", &sqlite.find_layer},
 	};
-	/* Never closed: changes in it are reverted at shutdown, when the extensions that use it may be unloaded. */
+	/* The library is never closed, since changes in it are reverted at shutdown, when the extensions that use it may be
+	 * unloaded. */
 	sqlite.library = dlopen("libsqlite3.so.0", RTLD_LAZY | RTLD_NOLOAD);
 	for (size_t i = 0; i < sizeof(wanted) / sizeof(*wanted); i++) {
 		void *function = dlsym(sqlite.library ? sqlite.library : RTLD_DEFAULT, wanted[i].name);
@@ -1633,7 +1643,7 @@ static bool find_functions(void)
 	return true;
 }
 
-/* VFSes that share xSleep, as all of Unix do, also share their system calls. */
+/* Replaces xSleep in all VFSes that share it. All VFSes of Unix do, and they also share their system calls. */
 static void exchange_layer(void)
 {
 	layer *first = sqlite.find_layer(NULL);
@@ -1667,7 +1677,7 @@ bool fermata_hook_sqlite(void)
 	return true;
 }
 
-/* Works whether or not SQLite is hooked. */
+/* Returns true if the library was found. Works even if SQLite is not hooked. */
 bool fermata_sqlite_can_ask(void)
 {
 	static bool is_found;

@@ -1,14 +1,14 @@
 /* Detects a library whose counter of nested transactions is shared by several handlers.
  *
- * Doctrine DBAL, Eloquent and others count in PHP how deep transactions are nested. The first begin() starts a transaction;
- * later ones create savepoints or do nothing. If concurrent handlers share such an object, the first begin() of a second handler
- * counts as nested in the first handler's transaction. Its statements queue until that transaction is over and then run without
- * one, so its rollback has no effect.
+ * Doctrine DBAL, Eloquent and others count in PHP how deep transactions are nested. The first begin() starts a transaction; later
+ * ones create savepoints or do nothing. If concurrent handlers share such an object, the first begin() of a second handler counts
+ * as nested in the first handler's transaction. The second handler's statements queue until that transaction has ended and then
+ * run without a transaction, so a rollback has no effect.
  *
- * Three signs reveal this. First, a handler continues a transaction that another handler started. Second, MySQL accepts a
- * savepoint outside of a transaction, which no application intends. Third, a library on the stack that has the connection in its
- * properties counts a transaction while the database has none. The third check runs only on connections where handlers have
- * queued, or where one has left a transaction open. */
+ * Three signs reveal such a shared counter. First, a handler continues a transaction that another handler started. Second, MySQL
+ * accepts a savepoint outside of a transaction, which no application intends. Third, a library on the stack whose properties
+ * contain the connection counts a transaction while the database has none. The third check runs only on connections for which
+ * handlers have queued, or in which a handler has left a transaction open. */
 #ifdef HAVE_CONFIG_H
 # include "config.h"
 #endif
@@ -18,8 +18,8 @@
 #include "zend_exceptions.h"
 #include "base/optimize_size.h"
 
-#define FRAMES_MAX 32 /* stack frames searched for a library */
-#define OBJECTS_MAX 128 /* objects below a library that are searched for its connection, nearest first */
+#define FRAMES_MAX 32 /* maximum number of stack frames that are searched for a library */
+#define OBJECTS_MAX 128 /* maximum number of objects below a library that are searched for its connection, nearest first */
 #define PLACE_BYTES_MAX 512
 #define FIX "a library such as Doctrine DBAL or Eloquent counts nested transactions in PHP, and counted another handler's; give each " \
 	"handler a connection object of its own, by a Fermata\\Pool of such objects"
@@ -114,7 +114,7 @@ ZEND_COLD void fermata_transaction_refuse_savepoint(void)
 	throw_shared(EG(current_execute_data), "the savepoint is outside of a transaction, so a rollback to it undoes nothing", "");
 }
 
-/* Returns the counter in this object; -1 = none. */
+/* Returns the value of the counter in this object; -1 = the object has none. */
 static zend_long level_in(zend_object *object)
 {
 	for (const zend_class_entry *class = object->ce; class; class = class->parent) {
@@ -139,7 +139,7 @@ static zend_long level_in(zend_object *object)
 	return -1;
 }
 
-/* Adds an object to the search list. */
+/* Adds an object to the list of objects to search. */
 static void list_object(zend_object **objects, uint32_t *len, zend_object *object)
 {
 	for (uint32_t i = 0; i < *len; i++) {
@@ -152,8 +152,8 @@ static void list_object(zend_object **objects, uint32_t *len, zend_object *objec
 	}
 }
 
-/* Returns true if the object, or one in its properties, is the connection. A transaction on the stack may belong to another
- * connection: to a second database, or to one whose transaction surrounds Redis commands. */
+/* Returns true if the object, or one that its properties refer to, is the connection. A library on the stack may have a
+ * transaction on another connection: to a second database, or to a database while Redis commands run. */
 static bool has_connection(zend_object *object, uintptr_t key)
 {
 	zend_object *objects[OBJECTS_MAX];
@@ -174,7 +174,7 @@ static bool has_connection(zend_object *object, uintptr_t key)
 	return false;
 }
 
-/* Returns the counter of the innermost library on the stack that has this connection; -1 = none. */
+/* Returns the counter of the innermost library on the stack that has this connection; -1 = there is none. */
 static zend_long level_of(const zend_execute_data *frame, uintptr_t key)
 {
 	for (uint32_t i = 0; frame && i < FRAMES_MAX; i++, frame = frame->prev_execute_data) {
@@ -194,7 +194,7 @@ ZEND_COLD bool fermata_transaction_check(zend_execute_data *frame, uintptr_t key
 	zend_long level = level_of(frame->prev_execute_data, key);
 	bool begins = fermata_transaction_step_of(frame) == FERMATA_STEP_BEGINS;
 	*is_settled = level == 0 || (begins && level == 1);
-	/* A handler that waits to start a transaction has already counted it, but no second one inside it. */
+	/* A handler that waits to start a transaction has already counted this one, but no nested one. */
 	if (level <= (begins || is_beginning) || is_open) {
 		return true;
 	}

@@ -7,17 +7,17 @@
 typedef enum fermata_transaction_step {
 	FERMATA_STEP_NONE,
 	FERMATA_STEP_BEGINS,
-	FERMATA_STEP_CONTINUES, /* a savepoint or the end: called only by a handler that has started a transaction */
+	FERMATA_STEP_CONTINUES, /* a savepoint or the end, which only a handler that has started a transaction calls */
 } fermata_transaction_step;
 
-/* Returns the effect of a client function's call on the transaction of its connection. */
+/* Returns what a call of a client function does to the transaction of its connection. */
 fermata_transaction_step fermata_transaction_step_of(zend_execute_data *frame);
-/* Throws: another fiber's transaction is open on the connection, and the current handler tries to continue one. */
+/* Throws an exception: another fiber's transaction is open on the connection, and the current handler tries to continue one. */
 void fermata_transaction_refuse(zend_execute_data *frame, uintptr_t key, const fermata_fiber *holder);
 /* Returns false with an exception pending if the calling library counts a transaction that is not open. `is_beginning`: another
- * fiber waits to start it. Sets `is_settled` if the library counts none. */
+ * fiber waits to start this transaction. Sets `*is_settled` if the library counts no transaction. */
 bool fermata_transaction_check(zend_execute_data *frame, uintptr_t key, bool is_open, bool is_beginning, bool *is_settled);
-/* Throws: MySQL accepted a savepoint outside of a transaction, where it has no effect. */
+/* Throws an exception: MySQL accepted a savepoint outside of a transaction, where it has no effect. */
 void fermata_transaction_refuse_savepoint(void);
 bool fermata_transaction_is_savepoint(FmStr text, const zend_execute_data *frame);
 

@@ -12,7 +12,7 @@
 
 static struct {
 	bool is_on, is_wrapped;
-	int place;           /* index in a function's reserved pointers for its original handler; closures of the function share it */
+	int place;           /* index of the original handler in a function's reserved pointers, which closures of the function share */
 	HashTable originals; /* original handlers by address of the zend_function */
 } wrapped;
 
@@ -24,7 +24,7 @@ static zend_always_inline zend_ulong index_of(const void *function)
 static ZEND_NAMED_FUNCTION(guarded)
 {
 	zif_handler original = (zif_handler)execute_data->func->internal_function.reserved[wrapped.place];
-	/* Hooks are off, or another process guarded a class in OPcache's shared memory. */
+	/* Hooks are off, or another process has guarded this class in OPcache's shared memory. */
 	if (!wrapped.is_on) {
 		original(INTERNAL_FUNCTION_PARAM_PASSTHRU);
 	} else {
@@ -63,8 +63,8 @@ static bool is_guarded_module(const zend_module_entry *module)
 	return is_last;
 }
 
-/* Guards methods of PDO drivers' subclasses, too: their methods are copies that belong to the module PDO, although the class
- * belongs to the driver. */
+/* Guards the methods of a class, including subclasses of PDO in PDO drivers. Methods of such a subclass are copies that belong to
+ * the module PDO, although the class belongs to the driver. */
 static void guard_methods(zend_class_entry *class)
 {
 	zend_function *method;
@@ -75,8 +75,8 @@ static void guard_methods(zend_class_entry *class)
 	} ZEND_HASH_FOREACH_END();
 }
 
-/* A userland class copies inherited functions when it is declared. The copies are freed with the script, so they are not
- * restored. */
+/* Guards the functions that a userland class has inherited. PHP copied them when the class was declared, and frees the copies with
+ * the script, so these changes are not restored. */
 static void guard_copies(zend_class_entry *class)
 {
 	zend_function *copy;
@@ -88,8 +88,8 @@ static void guard_copies(zend_class_entry *class)
 	} ZEND_HASH_FOREACH_END();
 }
 
-/* PHP's private structure starts like this in all versions. PHP calls the original function through a handler that then releases
- * the closure. */
+/* PHP's private structure, whose first members are the same in all versions. PHP calls the original function through a handler
+ * that then releases the closure. */
 typedef struct closure {
 	zend_object object;
 	zend_function function;
@@ -98,7 +98,7 @@ typedef struct closure {
 	zif_handler original;
 } closure;
 
-/* Closures created earlier from such functions, `$pdo->query(...)`, have copies of them, too. */
+/* Guards the copies of such functions in closures that were created earlier, for example by `$pdo->query(...)`. */
 static void guard_closures(void)
 {
 	for (uint32_t i = 1; i < EG(objects_store).top; i++) {
@@ -162,10 +162,10 @@ bool fermata_hook_guards(void)
 		return false;
 	}
 	wrapped.is_on = true;
-	/* Queued callers wait like hooked calls. */
+	/* Callers that queue wait like hooked calls. */
 	fermata_hooks_init();
 	fermata_guards_start();
-	/* For extensions loaded since then. */
+	/* Wrap the extensions that were loaded since the first call. */
 	fermata_guards_wrap();
 	ZEND_HASH_FOREACH_PTR(CG(class_table), class) {
 		if (class->type == ZEND_USER_CLASS) {
@@ -177,7 +177,7 @@ bool fermata_hook_guards(void)
 	return true;
 }
 
-/* PHP frees its function table after it has unloaded the extension. */
+/* Restores PHP's functions: PHP frees its function table after it has unloaded the extension. */
 void fermata_guards_undo(void)
 {
 	zend_ulong index;

@@ -146,8 +146,8 @@ static void add_header(zend_array *to, FmStr name, FmStr value)
 	zend_string_release(before);
 }
 
-/* Last array of a caller that contains no HTTP_* key. A bridge passes the same array for every request. This reference prevents
- * that the array is changed in place, or that its address is reused. */
+/* Last array of a caller that contains no HTTP_* key. A bridge passes the same array for every request. While this
+ * reference exists, PHP neither changes the array in place nor reuses its address. */
 static zend_array *without_headers;
 
 /* Removes the caller's HTTP_* variables, since applications would read them as headers of the request. */
