@@ -425,7 +425,7 @@ static ZEND_COLD contention meet(const zend_function *function, uintptr_t key, c
 		return CONTENTION_REFUSED;
 	}
 	if (!fermata_hook_may_wait()) {
-		/* For SQLite, sqlite.c checks if a fiber is inside the library. */
+		/* For SQLite, sqlite.c refuses the call if a fiber is inside the library. */
 		if (root == &executed || !fermata_guard_is_anothers(key) || fermata_sqlite_is_connection(key)) {
 			return CONTENTION_GO_ON;
 		}

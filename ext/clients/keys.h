@@ -29,7 +29,7 @@ void fermata_guard_drop(uintptr_t key);
  * handler. */
 void fermata_guard_leave_to_nobody(uintptr_t key, const fermata_fiber *fiber);
 
-/* For guards.c, connections.c and sqlite.c. */
+/* For use in guards.c, connections.c and sqlite.c only. */
 void fermata_keys_start(void);
 void fermata_keys_end(void);
 /* Registers the part to which the keys of fibers belong, with the functions of guards.c. */

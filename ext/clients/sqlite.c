@@ -124,7 +124,7 @@ typedef struct connection {
 	char begun_in[PLACE_BYTES_MAX];
 } connection;
 
-/* A running call of the library. Stored on its C stack. */
+/* A running call of the library. Stored on the C stack of the call. */
 struct fermata_sqlite_call {
 	struct fermata_sqlite_call *outer;
 	fermata_fiber *fiber; /* owner of the list that has the call; NULL = the handler has finished, and a PHP Fiber continues the

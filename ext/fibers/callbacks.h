@@ -9,7 +9,8 @@ void fermata_callbacks_init(void);
 /* Returns true if no other handler may run now: a frame between the handler and this wait belongs to a function that is not
  * listed as re-entrant. */
 bool fermata_is_in_callback(void);
-/* Describes the frame that the last fermata_is_in_callback() found. Valid until its next call. */
+/* Describes the frame that the last fermata_is_in_callback() has found. The result is valid until the next call of that
+ * function. */
 const char *fermata_callback_name(void);
 
 /* Blocks the worker instead of switching. Returns when a descriptor is ready, at `due_ms`, or when a wait of this fiber has to

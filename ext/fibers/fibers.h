@@ -9,7 +9,7 @@
 #include "handler/handler.h"
 
 #define FERMATA_NEVER UINT64_MAX
-#define FERMATA_SECONDS_MAX 31536000.0 /* one year; longer waits have no end */
+#define FERMATA_SECONDS_MAX 31536000.0 /* one year; a longer wait has no time limit */
 
 /* Node in a list of waiting fibers. Stored on the C stack of the waiting fiber. */
 typedef struct fermata_waiter {
@@ -47,7 +47,7 @@ bool fermata_fibers_poll(void);
 void fermata_fibers_woken(void);
 void fermata_fibers_gone(const FmEvent *event);
 void fermata_fibers_unwind(void);
-/* After fermata_fibers_unwind(), when no task is queued: frees the timers and calls on_stop of all parts. */
+/* Called after fermata_fibers_unwind(), when no task is queued. Frees the timers, and calls on_stop of all parts. */
 void fermata_fibers_stop(void);
 bool fermata_fibers_is_unwinding(void);
 fermata_wait_result fermata_wait(uint64_t due_ms);

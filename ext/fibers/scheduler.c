@@ -746,7 +746,7 @@ static ZEND_COLD fermata_wait_result end_wait(void)
 	return FERMATA_WAIT_FAILED;
 }
 
-/* Marks the start and end of a wait that a stopping worker does not wait for. */
+/* Called before and after a wait that does not delay the stop of the worker. */
 void fermata_background(bool begins)
 {
 	fermata_fiber *fiber = fermata_run.fiber;

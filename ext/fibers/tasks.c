@@ -190,7 +190,7 @@ static void enqueue_shared(fermata_future *future)
 	fermata_queued.held++;
 }
 
-/* Admits held back tasks up to the limit. */
+/* Admits tasks that are held back, up to the limit. */
 static void admit_held(share *it)
 {
 	while (it->first && share_has_room(it)) {

@@ -265,7 +265,7 @@ static void describe_handler(char *text, size_t size)
 	}
 }
 
-/* Logs a warning for a connection shared by handlers: its next user gets an error. */
+/* Logs that a connection was shut down. If handlers share the connection, this is a warning, since its next user gets an error. */
 static ZEND_COLD void say(int fd, bool is_own)
 {
 	char peer[PEER_BYTES_MAX], who[METHOD_BYTES_MAX + PATH_BYTES_MAX], line[LINE_BYTES_MAX];
@@ -358,7 +358,8 @@ uint32_t fermata_conversations_ended(void)
 	return fermata_this_fiber() ? slot(fermata_this_fiber())->ended : 0;
 }
 
-/* Called when a wait was ended. Shuts down the fiber's connections on which a reply to a request sent since then is missing. */
+/* Called when an exception ended a wait. Shuts down the fiber's connections with a missing reply to a request sent after
+ * `since`. */
 static ZEND_COLD void on_cut(fermata_fiber *self, uint64_t since)
 {
 	since = MAX(since, slot(self)->since);

@@ -613,7 +613,8 @@ static int hooked_flock(int fd, int operation)
 
 static const fermata_replacement session_calls[] = {{"flock", hooked_flock}};
 
-/* Called in workers whose handlers may open sessions. If PHP's calls cannot be replaced, they block as in plain PHP. */
+/* Hooks flock() in workers whose handlers may open sessions. If PHP's calls of flock() cannot be replaced, they block as in plain
+ * PHP. */
 void fermata_hook_session_locks(void)
 {
 	uint32_t failed = 0;

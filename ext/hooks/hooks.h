@@ -66,7 +66,8 @@ bool fermata_hook_is_loop(void);
 bool fermata_hook_may_wait(void);
 /* Returns milliseconds of a monotonic clock. */
 uint64_t fermata_hook_clock_ms(void);
-/* Returns true if an exception that ended a wait of this fiber is still pending. Nothing may block or wait then. */
+/* Returns true if an exception that ended a wait of this fiber is still pending. Until it is handled, no call may block or
+ * wait. */
 bool fermata_hook_is_cut(void);
 typedef enum fermata_hook_place {
 	FERMATA_PLACE_WAITS,   /* suspend the fiber */
@@ -112,9 +113,10 @@ void fermata_conversation_opened(int fd);
 void fermata_conversation_wrote(int fd);
 void fermata_conversation_read(int fd);
 void fermata_conversation_closed(int fd);
-/* Shuts down a socket whose wait was ended, since its reply will not be read. Ignores anything but a socket with one peer. */
+/* Shuts down a socket because an exception ended the wait for it, so its reply will not be read. Ignores other descriptors, and
+ * sockets without a fixed peer. */
 void fermata_conversation_end(int fd);
-/* Does the same for all sockets in `fds`, after a wait for them was ended. */
+/* Shuts down all sockets in `fds` in this way. */
 void fermata_conversation_end_all(const struct pollfd *fds, nfds_t len);
 /* Returns fermata_clock() at the first use of a connection by the handler or task; 0 if it has used none. */
 uint64_t fermata_conversations_since(const fermata_fiber *fiber);
@@ -192,7 +194,7 @@ ZEND_COLD void fermata_refuse_shared(const char *what);
 extern const fermata_replacement fermata_calls_sockets[], fermata_calls_sockets_write[];
 extern const size_t fermata_calls_sockets_len, fermata_calls_sockets_write_len;
 void fermata_hook_sockets_init(void);
-/* Read from and write to a socket, as read() and write(). */
+/* Read from and write to a socket, like read() and write(). */
 ssize_t fermata_hook_recv(int fd, void *buf, size_t len);
 ssize_t fermata_hook_send(int fd, const void *buf, size_t len);
 
@@ -206,7 +208,7 @@ typedef struct fermata_stream_kind {
 	int (*set_option)(php_stream *stream, int option, int value, void *parameter);
 	bool is_connection; /* the streams have a socket */
 } fermata_stream_kind;
-/* Records a kind before its table is changed. Returns false if the kind is already recorded or there are too many. */
+/* Records a kind before its table is changed. Returns false if the kind is already recorded, or the list of kinds is full. */
 bool fermata_stream_kind_add(const php_stream_ops *ops, bool is_connection);
 /* Returns the kind of a stream whose kind was added. */
 const fermata_stream_kind *fermata_stream_kind_of(const php_stream *stream);
@@ -219,7 +221,7 @@ void fermata_stream_discard(int fd);
 /* streams.c */
 void fermata_hook_streams_init(void);
 bool fermata_hook_streams(void);
-/* Hooks userland stream wrappers. Called in every worker, whichever hooks are on. */
+/* Hooks userland stream wrappers. Called in every worker, even if all hooks are off. */
 void fermata_hook_user_streams(void);
 /* Hooks the read function of another kind of stream that runs PHP code. */
 void fermata_hook_reads(const php_stream_ops *ops);

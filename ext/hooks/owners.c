@@ -151,7 +151,7 @@ static bool others_wait(const fermata_fiber *self, int fd, const turn *before)
 	return false;
 }
 
-/* Returns true if another fiber queued earlier to write. */
+/* Returns true if another fiber that queues to write is ahead of `mine`. */
 static bool is_behind(const fermata_fiber *self, int fd, const turn *mine)
 {
 	for (const fermata_waiter *one = owners.turns.first; one && one != (const fermata_waiter *)mine; one = one->next) {
@@ -394,8 +394,8 @@ static ZEND_COLD bool wait_for_turn(int fd, fermata_side side, sharing how)
 	return is_mine;
 }
 
-/* Decides about a reply that the previous owner has not read: only a task of that owner may read it. Otherwise shuts down the
- * connection. */
+/* Handles a reply that the previous owner has not read. A task of that owner may read the reply. For any other fiber, the
+ * connection is shut down, unless the fiber writes to a peer that does not reply. */
 static ZEND_COLD void take_over(ownership *it, int fd, const fermata_fiber *self, fermata_side side)
 {
 	if (it->left_by && it->left_by == self->family) {

@@ -434,7 +434,7 @@ static void exchange_function(const char *name, zif_handler handler, zif_handler
 	}
 }
 
-/* res_nsearch(), and res_search() of musl: dns_get_record(), checkdnsrr() and getmxrr() */
+/* res_nsearch(), and res_search() of musl, which dns_get_record(), checkdnsrr() and getmxrr() call */
 
 static void ask_server(question *it)
 {

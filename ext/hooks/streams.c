@@ -83,7 +83,7 @@ typedef struct fermata_pin {
 	/* for a connection of the application: */
 	int fd; /* -1 = not a connection */
 	fermata_side side;
-	bool entered, is_owned; /* the call has to be left; the call was entered */
+	bool entered, is_owned; /* fermata_owner_leave() has to be called; the call was entered */
 } fermata_pin;
 
 #define HELD_STREAMS_MAX 8

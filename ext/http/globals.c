@@ -977,7 +977,7 @@ static void clear_headers(void)
 static bool is_input(const zend_resource *resource)
 {
 	const php_stream *stream = resource->type == php_file_le_stream() ? resource->ptr : NULL;
-	/* Compare labels: standard_error.c installs a copy of PHP's wrapper. */
+	/* Compare labels instead of addresses, since standard_error.c installs a copy of PHP's wrapper. */
 	return stream && stream->wrapper && stream->wrapper->wops->label == php_stream_php_wrapper.wops->label && strcmp(stream->ops->label, "Input") == 0
 		&& *(php_stream *const *)stream->abstract == SG(request_info).request_body;
 }

@@ -91,8 +91,8 @@ ZEND_COLD void fermata_upload_failed(const char *what, const zend_string *path);
 
 typedef struct fermata_response fermata_response;
 
-/* A kind of body that is not a string. The file that sends the kind defines it. If respond() leaves an exception pending, no
- * response has been sent for the request. */
+/* A kind of body that is not a string. Each kind is defined in the file that sends it. If respond() leaves an exception pending,
+ * no response has been sent for the request. */
 typedef struct fermata_source_kind {
 	const char *headers; /* PHP argument that contains the headers, for error messages; NULL = none */
 	void (*respond)(const fermata_handler *handler, const fermata_response *response);

@@ -125,7 +125,7 @@ static void answer_directory(zval *return_value, const fermata_request *request)
 	RETVAL_OBJ(&response->std);
 }
 
-/* Returns a file of a static tree as the response. Returns false if the file does not exist. */
+/* Sets the response to a file of a static tree. Returns false if the file does not exist. */
 static bool answer_file(zval *return_value, const fermata_request *request)
 {
 	const FmEvent *event = &request->event;

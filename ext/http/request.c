@@ -112,7 +112,7 @@ void fermata_request_init(void)
 	request_handlers.compare = zend_objects_not_comparable;
 }
 
-/* Reading, from the core or from the copy */
+/* Reading from the core's buffers or from the copy */
 
 bool fermata_request_header_at(const fermata_request *request, size_t index, FmStr *name, FmStr *value)
 {
