@@ -1569,7 +1569,7 @@ namespace Fermata {
 
         /**
          * Replays all stored events to a client without an id, then sends it new ones. No event is missed or repeated in
-         * between. If older events of the channels may no longer be stored, a `gap` event comes first.
+         * between. If older events of the channels may have been dropped, a `gap` event comes first.
          */
         public function fromStart(): static {}
 
