@@ -194,7 +194,8 @@ ZEND_COLD bool fermata_transaction_check(zend_execute_data *frame, uintptr_t key
 	zend_long level = level_of(frame->prev_execute_data, key);
 	bool begins = fermata_transaction_step_of(frame) == FERMATA_STEP_BEGINS;
 	*is_settled = level == 0 || (begins && level == 1);
-	/* A handler that waits to start a transaction has already counted this one, but no nested one. */
+	/* A library counts a transaction before the call that starts it. So a level of 1 is correct during that call, also while the
+	 * call waits in another fiber. */
 	if (level <= (begins || is_beginning) || is_open) {
 		return true;
 	}

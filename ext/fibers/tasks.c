@@ -305,7 +305,7 @@ fermata_future *fermata_task_begin(zval *callable, uint8_t kind)
 	future->is_detached = kind != FM_TASK_ASYNC;
 	if (!future->is_detached && fermata.handling) {
 		future->family = fermata_fiber_family();
-		/* Like code inside shield(), a task that is started there finishes even if the client disconnects. */
+		/* A task that is started inside shield() finishes even if the client disconnects, like other code there. */
 		if (!fermata_fiber_is_shielded(fiber) && (future->client = fermata_fiber_client(fiber))) {
 			future->client->references++;
 		}

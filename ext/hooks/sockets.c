@@ -91,7 +91,7 @@ static ssize_t receive(int fd, void *buf, size_t len, int flags, struct sockaddr
 	}
 }
 
-/* Returns true in functions of the extension sockets. streams.c decides about streams. */
+/* Returns true in functions of the extension sockets. For streams, streams.c decides if a call may wait. */
 static bool is_called_by_sockets(void)
 {
 	const zend_execute_data *frame = EG(current_execute_data);
