@@ -2769,7 +2769,7 @@ uint32_t fm_ws_leave(struct FmWorker *worker,
                      struct FmError *error);
 
 /**
- * Returns the state of a socket. Returns false if the socket is closed.
+ * Fills `info` with the state of a socket. Returns false if the socket is closed.
  */
 bool fm_ws_info(struct FmWorker *worker, FmSocket socket, struct FmWsInfo *info);
 
