@@ -289,7 +289,7 @@ impl Ring {
     /// without a log.
     pub(crate) fn place_at(&mut self, seq: Seq) -> Option<LogPlace> {
         let was_past = self.past_until().is_some();
-        // Before the next look at the past: live records are then not part of it.
+        // Load this before the past is checked again: if the past still lasts then, this position includes no live record.
         let read = self.log_read();
         let (epoch, seen) = self.bring_up_to_date()?;
         // A client that connects while the past is read does not receive it.
@@ -301,7 +301,7 @@ impl Ring {
             return Some(LogPlace { epoch, seq });
         }
         if was_past {
-            // It has ended meanwhile, and its end was perhaps read after `seen`.
+            // The past has ended meanwhile, perhaps after `seen` was loaded.
             return self.place_at(seq);
         }
         let index = &self.log_index;
@@ -374,7 +374,8 @@ impl Ring {
     fn bring_up_to_date(&mut self) -> Option<(u64, u64)> {
         let mut epoch = self.log_epoch()?;
         for _ in 0..INDEX_ATTEMPTS_MAX {
-            // After the epoch, whose position it is, and before the head: the index then has all records up to it.
+            // Load this position after the epoch, because it belongs to that epoch, and before the head: the index then has
+            // every record up to it.
             let seen = self.words.load_acquire(LOG_SEEN);
             if self.update_index((epoch, seen)) {
                 return Some((epoch, seen));

@@ -19,8 +19,8 @@ pub(crate) struct Message {
     pub group: u32,
     /// Sequence number within the group, from 1.
     pub sequence: u32,
-    /// Sequence number of the last message of the group that was confirmed before this one was sent. Messages between
-    /// the two may be missing.
+    /// Sequence number of the group's last confirmed message when this message was sent. The messages between the two
+    /// may be missing.
     pub confirmed: u32,
     /// Number among all published messages.
     pub number: u32,

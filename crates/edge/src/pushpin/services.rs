@@ -115,7 +115,7 @@ impl Addresses {
             .is_some_and(|it| it.is_stream)
     }
 
-    /// Returns the prefix of the responses for this edge.
+    /// Returns the prefix that marks responses for this edge.
     pub fn instance(&self) -> &str {
         &self.instance
     }

@@ -51,6 +51,11 @@ impl Channels {
             return Err(Misuse::EdgeFormat.into());
         }
         let mut body = Vec::new();
+        // An edge that already holds the client has sent them.
+        for message in hold.with.iter().filter(|_| lasts.is_empty()) {
+            StreamFormat::EventStream.event(None, message.name, message.data, &mut body);
+        }
+        let own_len = body.len();
         let newest = self.ring.newest();
         let after = match lasts {
             [] => {
@@ -79,14 +84,7 @@ impl Channels {
                 after
             }
         };
-        let is_told = !body.is_empty() && after.contains(&0);
-        if lasts.is_empty() {
-            let mut own = Vec::new();
-            for message in hold.with {
-                StreamFormat::EventStream.event(None, message.name, message.data, &mut own);
-            }
-            body.splice(..0, own);
-        }
+        let is_told = body.len() > own_len && after.contains(&0);
         self.write_between(
             hold.channels,
             &after,

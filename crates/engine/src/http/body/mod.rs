@@ -144,7 +144,7 @@ pub(crate) enum Sink {
     Form(Box<Form>),
 }
 
-/// A received body that is not only in memory.
+/// A received body of which at least a part is in files.
 #[derive(Debug, Default)]
 pub struct Upload {
     /// File and length of the complete body, if the body was too large for memory.
