@@ -22,9 +22,9 @@
 
 declare(strict_types=1);
 
-const START_SECONDS_MAX = 10.0;
-const COMMAND_SECONDS_MAX = 10;
-const BACKGROUND_SECONDS_MAX = 5.0;
+const START_SECONDS_MAX = 60.0;
+const COMMAND_SECONDS_MAX = 60;
+const BACKGROUND_SECONDS_MAX = 30.0;
 
 /** A child process whose standard output and error go to files, so that it never blocks on a pipe. */
 final class Child

@@ -9,12 +9,23 @@ shim=1.0.4
 tools=${FERMATA_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/fermata}/site-$version
 source=build/site-source
 
+# Runs a command that downloads from a registry, up to three times.
+download() {
+    local attempt
+    for attempt in 1 2 3; do
+        "$@" && return
+        echo "attempt $attempt of 3 failed: $*" >&2
+        sleep $((attempt * 5))
+    done
+    return 1
+}
 if [ ! -x "$tools/bin/mkdocs" ]; then
     python3 -m venv "$tools"
-    "$tools/bin/pip" install --quiet --disable-pip-version-check "mkdocs-material==$version"
+    download "$tools/bin/pip" install --quiet --disable-pip-version-check "mkdocs-material==$version"
 fi
 if [ ! -e "$tools/package/shim/index.js" ]; then
-    (cd "$tools" && npm pack --silent "iframe-worker@$shim" >/dev/null && tar xzf "iframe-worker-$shim.tgz")
+    download npm pack --silent --pack-destination "$tools" "iframe-worker@$shim" >/dev/null
+    tar xzf "$tools/iframe-worker-$shim.tgz" -C "$tools"
 fi
 python3 scripts/site/prepare.py "$source"
 "${PHP:-php}" scripts/site/reference.php ext/fermata.stub.php "$source/reference/php"

@@ -31,6 +31,8 @@ cpu_all=0
 # One line per flaky test and run on this machine. A test that was flaky in three runs fails the whole run.
 flaky_counts=${FERMATA_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/fermata}/flaky
 readonly FLAKY_RUNS_MAX=2
+# Number of lines of a failed suite's output that the end of the run repeats.
+readonly FAILED_LINES=25
 begin=$(date +%s)
 
 # Maximum duration of a suite in seconds. A suite takes up to ten minutes, and a background suite up to 30. A suite that exceeds the
@@ -85,6 +87,7 @@ run() {
     printf '\n== %s (make test-%s)\n' "$suite" "$suite"
     SECONDS=0
     if count_cpu "$output.cpu" "${make_suite[@]}" "test-$suite" 2>&1 | tee "$output"; then verdict=passed; fi
+    [ "$verdict" = passed ] || cp "$output" "$build/test-$suite.log"
     count "$suite" "$verdict" "$SECONDS" "$output.cpu"
     note_skipped "$suite" "$output"
     mapfile -O "${#flaky[@]}" -t flaky < <(sed -n 's/^FLAKY: //p' "$output")
@@ -133,6 +136,10 @@ for test in "${flaky[@]}"; do
     runs=$(grep -cxF -- "$test" "$flaky_counts")
     printf 'flaky, failed beside other suites and passed alone: %s (%d of this machine'"'"'s runs)\n' "$test" "$runs"
     [ "$runs" -le $FLAKY_RUNS_MAX ] || failed+=("$test, flaky in $runs runs: mend it, then delete its lines in $flaky_counts")
+done
+# Repeat the end of each failed suite's output here: the last lines of a run are what its reader sees first.
+for suite in "${failed[@]}"; do
+    [ ! -e "$build/test-$suite.log" ] || { printf '\n== the end of %s\n' "$suite" && tail -n "$FAILED_LINES" "$build/test-$suite.log"; }
 done
 [ ${#failed[@]} -eq 0 ] || echo "failed suites: ${failed[*]}"
 printf 'suites: %d passed, %d failed\n' "$passed" "${#failed[@]}"

@@ -31,9 +31,11 @@ fn status(client: &mut Connection, target: &str) -> Result<u16, ReadError> {
 
 /// More clients than available descriptors request a target that does not exist.
 fn check(process: &Listening, target: &str) {
-    let pids = process.children();
     let mut inside = process.connect();
     assert_eq!(inside.get(target).status(), 404);
+    // Read the pids after the first response: the socket listens before the worker is forked.
+    let pids = process.children();
+    assert!(!pids.is_empty());
     let mut clients: Vec<Connection> = Vec::new();
     let mut refused = 0;
     for _ in 0..CLIENTS {
