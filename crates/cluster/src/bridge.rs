@@ -20,8 +20,9 @@ enum Log {
 }
 
 impl Bridge {
-    /// Creates a bridge that has already passed on everything up to `reached`. It connects immediately. `reached_ms` is the
-    /// [`Received::unix_ms`](crate::Received::unix_ms) of the record there, if known.
+    /// Creates a bridge that continues after the position `reached`, or `None` if nothing was read. `reached_ms` is the
+    /// [`Received::unix_ms`](crate::Received::unix_ms) of the record at that position, if known. The first connection is due
+    /// immediately.
     pub fn new(
         options: Options,
         reached: Option<Place>,
@@ -76,7 +77,7 @@ impl Bridge {
         }
     }
 
-    /// Handles the time: call it at [`Bridge::due_ms`] at the latest.
+    /// Handles deadlines that have passed. The caller calls it at [`Bridge::due_ms`] at the latest.
     pub fn handle_time(&mut self, now_ms: u64) {
         match &mut self.log {
             Log::Nats(log) => log.handle_time(now_ms),
@@ -84,7 +85,7 @@ impl Bridge {
         }
     }
 
-    /// When `handle_time` has something to do, in milliseconds of the caller's clock.
+    /// Returns the time of the next deadline, at which `handle_time` must be called, in milliseconds of the caller's clock.
     pub fn due_ms(&self) -> u64 {
         match &self.log {
             Log::Nats(log) => log.due_ms(),

@@ -1,8 +1,8 @@
 //! Epochs: numbers that distinguish logs of one name.
 //!
-//! An epoch is the time at which it began, in units of 1/64 ms. Of two epochs of a log, the later one is therefore the greater one,
-//! and a node that knows a greater epoch than the log has recognizes an older copy of it. Such a log gets a new epoch. With its own
-//! epoch, it would assign ids again that it had assigned before the copy was restored.
+//! An epoch is the time at which it began, in units of 1/64 ms. So the later one of two epochs is greater. If a node knows a
+//! greater epoch than the log has, the log is an older copy, for example a restored backup. It gets a new epoch, because under
+//! its old one it would assign positions a second time that were already assigned before the restoration.
 
 const UNITS_PER_MS: u64 = 64;
 const NS_PER_UNIT: u64 = 1_000_000 / UNITS_PER_MS;

@@ -3,21 +3,24 @@
 use crate::address::Address;
 use crate::nkey::Credentials;
 
-/// Maximum number of records in flight.
+/// Maximum number of records that were sent and have no acknowledgement. At this number, the bridge accepts no further records.
 pub const IN_FLIGHT_MAX: usize = 1024;
 /// Maximum number of concurrent requests for the past.
 pub const PAST_REQUESTS_MAX: usize = 8;
-/// Bytes waiting for the socket from which no further records are accepted.
+/// Number of bytes waiting for the socket at which the bridge accepts no further records.
 pub(crate) const UNSENT_BYTES_MAX: usize = 1 << 20;
-/// Timeout of each step of a new connection, and of an acknowledgement.
+/// Maximum time to wait for the response in each step of a new connection, and for an acknowledgement. After that the bridge
+/// closes the connection.
 pub(crate) const ANSWER_MS_MAX: u64 = 5_000;
-/// Maximum to which a timeout is extended while bytes arrive, as for a large response over a slow connection.
+/// Maximum to which arriving bytes extend a timeout, as during a large response over a slow connection.
 pub(crate) const ARRIVAL_MS_MAX: u64 = 60_000;
-/// Delay before a connection or a probe is retried, and the maximum of this delay. The delay doubles with each failure.
+/// Delay before the first retry of a connection or a probe. The delay doubles with each failure.
 const RETRY_MS_MIN: u64 = 100;
+/// Maximum of this delay.
 const RETRY_MS_MAX: u64 = 2_000;
-/// Interval of PINGs, and the maximum silence of a connection.
+/// Interval of PINGs to NATS, and of reads that no message has announced from Redis.
 pub(crate) const PING_MS: u64 = 2_000;
+/// Maximum time without received bytes. After that the bridge closes the connection.
 pub(crate) const SILENCE_MS_MAX: u64 = 6_000;
 
 /// A position in the log. An event has the same position on every node.
@@ -292,7 +295,7 @@ pub enum Event {
     Intruder(String),
 }
 
-/// Delay in milliseconds after a number of failures.
+/// Returns the delay in milliseconds before the next retry, after a number of failures.
 pub(crate) fn retry_ms(failures: u32) -> u64 {
     (RETRY_MS_MIN << failures.min(8)).min(RETRY_MS_MAX)
 }

@@ -6,7 +6,7 @@ struct InFlight {
     outbox: u64,
     sent_ms: u64,
     is_done: bool,
-    /// Newest position that the log had assigned when the record was sent.
+    /// Greatest sequence that this node knew to be assigned when the record was sent.
     floor: u64,
 }
 
@@ -34,7 +34,7 @@ impl InFlightQueue {
         self.records.len()
     }
 
-    /// Time at which the oldest unacknowledged record was sent.
+    /// Returns the time at which the oldest unacknowledged record was sent.
     pub fn oldest_sent_ms(&self) -> Option<u64> {
         self.records.front().map(|it| it.sent_ms)
     }
@@ -45,7 +45,8 @@ impl InFlightQueue {
         at.is_ok_and(|at| !self.records[at].is_done)
     }
 
-    /// Returns the newest position that the log had assigned when a record was sent. The log stores the record after this position.
+    /// Returns the greatest sequence that this node knew to be assigned when a record was sent. The log must store the record
+    /// after it.
     pub fn floor_of(&self, outbox: u64) -> u64 {
         let at = self.records.binary_search_by_key(&outbox, |it| it.outbox);
         at.map_or(0, |at| self.records[at].floor)

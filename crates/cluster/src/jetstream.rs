@@ -111,7 +111,8 @@ struct Replica {
 /// Silence after which a copy does not count for the majority. Copies respond to the leader once a second.
 const REPLICA_SILENCE_NS_MAX: u64 = 3_000_000_000;
 
-/// Greatest epoch that a description may name. The limit leaves room for later epochs, and every JSON number type can represent it.
+/// Greatest epoch that a stream's description may have. The limit leaves room for later epochs, and every JSON number type can
+/// represent it.
 const EPOCH_MAX: u64 = 1 << 53;
 
 /// Text before the epoch in the description of a stream that has lost messages.
@@ -181,7 +182,7 @@ pub(crate) struct StreamState {
     /// When the last message was stored (RFC 3339).
     #[serde(default)]
     pub last_ts: String,
-    /// Number of deleted messages between the two.
+    /// Number of deleted messages between the first and the last one.
     #[serde(default)]
     pub num_deleted: u64,
 }
@@ -249,7 +250,7 @@ pub(crate) struct Info {
     pub ldm: bool,
 }
 
-/// First version that returns many messages per request.
+/// First version of NATS that returns many stored messages per request.
 const BATCHED_GETS: (u32, u32) = (2, 11);
 
 impl Info {

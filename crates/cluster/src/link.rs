@@ -5,8 +5,9 @@ use crate::exchange::{ANSWER_MS_MAX, retry_ms};
 
 /// Maximum number of causes that are reported for one outage.
 const CAUSES_MAX: usize = 8;
-/// Maximum number of consecutive referrals before the next server of the list is tried. A Sentinel names the master. A server of a
-/// Redis Cluster names the server with the log, which may have moved again by then.
+/// Maximum number of consecutive referrals. The next one counts as a failure, and the bridge tries the next server of the list.
+/// One referral is usual, by a Sentinel or by a server of a Redis Cluster without the log. More occur if the log has moved
+/// again in the meantime.
 const REFERRALS_MAX: u32 = 4;
 
 /// Reported causes of the present outage. Each is reported once.
@@ -41,10 +42,10 @@ enum State {
 /// The connection. There is one at a time, and the servers are tried in turn.
 pub(crate) struct Link {
     state: State,
-    /// Servers of the setting, and the index of the current server.
+    /// Servers of the setting `cluster`, and the index of the current one.
     servers: Vec<Address>,
     at: usize,
-    /// A server that is used instead, and the name of the server that referred to it.
+    /// Server that is used instead of the current one, and the name of the server that referred to it.
     referral: Option<(Address, String)>,
     referrals: u32,
     failures: u32,
@@ -73,7 +74,7 @@ impl Link {
         }
     }
 
-    /// Name of the present server in messages.
+    /// Returns the name of the present server for messages.
     pub fn name(&self) -> String {
         match &self.referral {
             Some((server, by)) => format!("{server}, named by {by}"),
@@ -107,7 +108,7 @@ impl Link {
         matches!(self.state, State::Opening { until_ms } if until_ms <= now_ms)
     }
 
-    /// Deadline of `begin` or `is_late`, while the connection is not open.
+    /// Returns the time at which `begin` or `is_late` must be called, while the connection is not open.
     pub fn due_ms(&self) -> u64 {
         match self.state {
             State::Down { retry_ms } => retry_ms,
@@ -139,7 +140,7 @@ impl Link {
     /// Connects to a server that the current server has named. Returns true if the log was ready.
     pub fn refer(&mut self, host: &str, port: u16, now_ms: u64) -> bool {
         let server = self.server();
-        // A server in the setting has credentials of its own.
+        // If the setting has the named server, use the credentials that the setting gives it.
         let named = { &self.servers }
             .iter()
             .find(|it| it.sentinel.is_none() && it.host == host && it.port == port);

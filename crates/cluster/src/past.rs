@@ -20,9 +20,9 @@ pub(crate) struct Collector {
     found: BTreeMap<u64, Received>,
     bytes: usize,
     looks: usize,
-    /// Sequence up to which everything counts as missing.
+    /// Sequence up to which all events count as missing.
     missing_up_to: u64,
-    /// First presence record. Presence cannot be replayed, so the record becomes a gap.
+    /// Sequence of the first presence record that was found. Presence cannot be replayed, so the result has a gap there.
     left_out: Option<u64>,
 }
 
@@ -40,7 +40,8 @@ impl Collector {
         }
     }
 
-    /// Examines the next message of a channel. Returns false if too many were examined.
+    /// Examines the next message of a channel. Returns false if [`LOOKS_MAX`] messages were examined, because the request then
+    /// fails.
     pub fn look(&mut self, content: Option<Content>, received: impl FnOnce() -> Received) -> bool {
         self.looks += 1;
         match content {
@@ -113,7 +114,7 @@ impl Collector {
         (id, entries)
     }
 
-    /// Returns the id of the request, and one gap that covers the whole request.
+    /// Returns the id of the request, and one gap that covers the complete request.
     pub fn fail(mut self) -> (u64, Vec<PastEntry>) {
         let up_to = self.request.up_to;
         self.miss(up_to);

@@ -8,6 +8,8 @@ use crate::wire;
 use serde_json::json;
 
 impl Nats {
+    /// Handles `-ERR`. A missing permission for an optional feature only turns that feature off. Any other error closes the
+    /// connection.
     pub(super) fn on_error(&mut self, text: &str, now_ms: u64) -> Result<(), String> {
         if text.contains(&updated(&self.stream)) {
             let notice = "this user of NATS may not learn that the stream was changed: after the log has lost messages, ids of \
@@ -22,7 +24,7 @@ impl Nats {
             return Ok(());
         }
         if text.contains("DIRECT.GET") {
-            // Request single messages, one per request.
+            // This user may not request batches of older messages. Request them one by one.
             let (past, mut desk) = self.past();
             past.end_batches(&mut desk, now_ms);
             return Ok(());
@@ -36,10 +38,13 @@ impl Nats {
             let hint = self.login.hint(self.server());
             return Err(format!("the server refused the connection: {text}; {hint}"));
         }
+        // A server that refuses to update the stream does so on every connection. Continue without a new epoch then.
         self.log.is_epoch_fixed |= matches!(self.link.step(), Some(Step::NewEpoch));
         Err(format!("the server reported {text}"))
     }
 
+    /// Handles the first INFO: checks that the server fits the setting `cluster`, then requests the TLS handshake or sends
+    /// CONNECT.
     pub(super) fn on_info(&mut self, json: &[u8], now_ms: u64) -> Result<(), String> {
         let info: Info = serde_json::from_slice(json).map_err(|error| format!("INFO: {error}"))?;
         let is_tls = self.server().is_tls;
@@ -114,7 +119,7 @@ impl Nats {
             "no_responders": true,
         });
         if let Some(credentials) = &login.credentials {
-            // Signing cannot fail: any 32 bytes are a seed.
+            // `sign` returns `None` only for an invalid seed, and any 32 bytes are a valid one.
             let (public, signature) = credentials
                 .key
                 .sign(&self.server_info.nonce)
@@ -131,6 +136,7 @@ impl Nats {
         } else if !login.password.is_empty() {
             options["auth_token"] = login.password.into();
         }
+        // Subscription 1 receives the responses. Subscriptions 3 and 4 report that the stream was updated or deleted.
         let connect = format!(
             "CONNECT {options}\r\nSUB {}.r.> 1\r\nSUB {} 3\r\nSUB {} 4\r\n",
             self.options.inbox,
@@ -146,7 +152,7 @@ impl Nats {
         self.ask("STREAM.INFO", Question::Stream, b"");
     }
 
-    /// Sends a request about the stream.
+    /// Sends a request of the JetStream API about the stream. The response arrives at the reply subject of `question`.
     pub(super) fn ask(&mut self, verb: &str, question: Question, body: &[u8]) {
         let reply = self.reply_to(question);
         let subject = api(verb, &self.stream);

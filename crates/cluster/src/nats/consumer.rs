@@ -1,8 +1,10 @@
-//! The consumer: the subscription by which the server delivers the stream in order.
+//! The consumer: the subscription through which the server delivers the stream in order.
 //!
-//! A consumer starts in [`Stage::Proving`]. The stream may be deleted and recreated between its description and the
-//! consumer's creation, so messages are held until the description is confirmed. On a replicated stream the consumer
-//! reads one copy, which must also match the leader's last message. After both proofs the consumer is [`Stage::Live`].
+//! A new consumer is in [`Stage::Proving`], and its messages are held back until two proofs succeed. First, a second
+//! description of the stream has the epoch of the first one: the stream may have been deleted and recreated just before the
+//! consumer was created. Second, on a replicated stream, a delivered message equals the leader's last message: the consumer
+//! reads one copy, which may be wrong. The consumer is then [`Stage::Live`], and the held messages and all later ones are
+//! passed on.
 
 use super::copy::{Copy, Mark, Verdict};
 use super::log::{Log, Reached};
@@ -12,22 +14,25 @@ use crate::rfc3339;
 
 /// A consumer of this connection.
 pub(super) struct Consumer {
-    /// First stream sequence for which the consumer was created.
+    /// Stream sequence at which the consumer starts.
     pub from: u64,
-    /// Sequence of the consumer's last delivery. Deliveries are numbered without holes.
+    /// Number of the last delivery. The server numbers the deliveries of a consumer without holes, so a skipped number is a
+    /// lost message.
     pub seq: u64,
-    /// Time of the last message or heartbeat.
+    /// Time of the last message or heartbeat of the consumer.
     pub heard_ms: u64,
-    /// Time of the last message.
+    /// Time of the last delivered message, on a replicated stream.
     pub given_ms: u64,
+    /// Whether the log still has the messages that were read before this consumer.
     pub trust: Trust,
-    /// The delivered copy, compared with the leader's.
+    /// Recent deliveries, for the comparison with the leader.
     pub copy: Copy,
+    /// Messages that must be delivered before the log counts as ready.
     pub past: Past,
     pub stage: Stage,
 }
 
-/// Whether messages of a consumer may be passed on.
+/// Whether messages of a consumer are held back or passed on.
 pub(super) enum Stage {
     /// Messages are held until the proofs are complete.
     Proving { proof: Proof, held: Held },
@@ -35,68 +40,73 @@ pub(super) enum Stage {
     Live(Live),
 }
 
-/// The proof for which a consumer waits. The proofs come in this order.
+/// The proof that a consumer waits for, in this order.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Proof {
     /// The response to the consumer's creation.
     Creation,
-    /// A second description of the stream, with the same epoch.
+    /// A second description of the stream, which must have the same epoch.
     Stream,
-    /// A delivered message that equals the leader's last message.
+    /// A delivered message, which must equal the leader's last message.
     Copy,
 }
 
-/// Relation between the log's messages and those that were read before.
+/// Whether the log still has the messages that this node read before. A log that was replaced has other messages at the same
+/// positions.
 ///
 /// | From | Event | To |
 /// |---|---|---|
-/// | `Unproven` | the leader has the same message as the copy | `Settled` |
-/// | `Checking` | first delivery: the same message, or another position | `Settled` |
-/// | `Checking` | first delivery: another message, the copy not compared yet | `Doubted` |
-/// | `Checking` | first delivery: another message, nothing to compare | log replaced |
-/// | `Doubted` | the leader has the same message as the copy, or the consumer would go live | log replaced |
+/// | `Unproven` | the leader's message equals the copy's | `Settled` |
+/// | `Checking` | the first delivery is the message read last, or has another position | `Settled` |
+/// | `Checking` | the first delivery differs from the message read last; the copy is still to be compared with the leader | `Doubted` |
+/// | `Checking` | the first delivery differs from the message read last; no comparison is pending | log replaced |
+/// | `Doubted` | the leader's message equals the copy's, or the consumer is about to go live | log replaced |
 ///
-/// If the leader has another message than the copy, the connection ends. Nothing is lost if messages were still held. If the
-/// consumer was live, `Unproven` reads again from the start; in any other state the log counts as replaced.
+/// If the leader's message differs from the copy's, the copy is wrong, and the connection is closed. Messages that were still
+/// held are dropped, and nothing else changes. A live consumer has already passed messages of the wrong copy on: after
+/// `Unproven`, the next consumer reads from the start, and after any other state the log counts as replaced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Trust {
     /// No message was read before this consumer, and the consumer's copy was not compared yet.
     Unproven,
-    /// The last message read before is requested again, for comparison.
+    /// The consumer starts with the message that was read last, so that the first delivery can be compared with it.
     Checking,
-    /// The message that was read before differs. Either this copy is wrong, or the log was replaced.
+    /// The first delivery differs from the message that was read last. Either this copy is wrong, or the log was replaced. The
+    /// comparison with the leader decides.
     Doubted,
-    /// Reading continues at the position where it stopped.
+    /// No comparison with earlier messages is pending. Reading continues where it stopped.
     Settled,
 }
 
-/// Result of comparing a delivery with the last message read before.
+/// Result of comparing a delivery with the message that was read last.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Checked {
-    /// Not requested for comparison.
+    /// A message that was not read before.
     New,
-    /// The log has the same message. Or it has a different message, in a copy that was not compared yet.
+    /// The message that was read last, or a different message in a copy that was not compared with the leader yet. It is not
+    /// passed on.
     Known,
-    /// The log has another message.
+    /// The log has a different message at the position that was read last.
     Replaced,
 }
 
-/// Messages of a consumer that is not proven yet. The server's flow control limits their number, because its request is not
-/// answered before the proof.
+/// Messages of a consumer that is not proven yet. Flow control limits their number: the server stops delivering until its
+/// flow-control request is answered, and the bridge answers it only after the proofs.
 pub(super) struct Held {
-    /// Position before this consumer. It is restored if the consumer is abandoned.
+    /// Position that was reached before this consumer. It is restored if the consumer is abandoned, because the held messages
+    /// are then dropped.
     pub before: Option<Reached>,
     pub events: Vec<Event>,
-    /// Reply subject of the flow-control request.
+    /// Reply subject of the flow-control request, if the server waits for an answer.
     pub stalled: Option<Vec<u8>>,
 }
 
-/// The past: messages that the log had when the consumer was created.
+/// Messages that the stream already had when the consumer was created. The log counts as ready only after their delivery.
 pub(super) struct Past {
-    /// Last sequence of the past.
+    /// Sequence of the last of these messages.
     pub until: u64,
-    /// True if some positions up to and including `until` may have no message. The past then ends when the server reports that
-    /// no message is pending.
+    /// True if some sequences up to and including `until` may have no message. The message `until` may then never arrive, so
+    /// the past ends when the server reports that no message is pending.
     pub may_have_holes: bool,
     /// True if the server has reported that no message is pending.
     pub is_drained: bool,
@@ -109,7 +119,8 @@ pub(super) struct Live {
     pub is_ready: bool,
 }
 
-/// Monitors the leader of a replicated stream. A consumer still delivers after its server has lost the majority.
+/// Times of the requests by which the bridge monitors the leader of a replicated stream. The consumer delivers even if its
+/// server has lost the majority.
 pub(super) struct Leader {
     /// Time of the last request to describe the stream.
     pub asked_ms: u64,
@@ -128,13 +139,14 @@ impl Consumer {
         Ok(())
     }
 
-    /// Compares a message of a replicated stream with the leader's.
+    /// Records a delivered message of a replicated stream. Returns the result of the comparison if the leader's last message
+    /// has this position.
     pub fn compare(&mut self, mark: Mark, now_ms: u64) -> Option<Verdict> {
         self.given_ms = now_ms;
         self.copy.give(mark)
     }
 
-    /// Compares the first delivery with the last message read before.
+    /// Compares the first delivery with the message that was read last.
     pub fn check(&mut self, delivery: &Delivery, reached: Reached) -> Checked {
         if self.trust != Trust::Checking {
             return Checked::New;
@@ -143,10 +155,11 @@ impl Consumer {
         if delivery.stream_seq != reached.place.seq {
             return Checked::New;
         }
+        // The stored time identifies the message: no other message of the log has the same position and time.
         if reached.stored_ms == Some(delivery.unix_ms()) {
             return Checked::Known;
         }
-        // The leader's last message shows whether the copy is wrong or the log was replaced.
+        // A wrong copy looks like a replaced log. A pending comparison with the leader will show which of the two this is.
         if self.copy.awaited_ms().is_none() {
             return Checked::Replaced;
         }
@@ -154,7 +167,8 @@ impl Consumer {
         Checked::Known
     }
 
-    /// Ends a doubt in favour of the copy. Returns true if the log was replaced.
+    /// Called when the copy counts as correct. Returns true if the state was [`Trust::Doubted`], because the log was then
+    /// replaced.
     pub fn resolve_doubt(&mut self) -> bool {
         let is_doubted = self.trust == Trust::Doubted;
         if is_doubted {
@@ -180,20 +194,20 @@ impl Consumer {
         }
     }
 
-    /// Returns true if messages wait for an answer to the server's flow control.
+    /// Returns true if the server delivers nothing until its flow-control request is answered.
     pub fn has_stalled(&self) -> bool {
         matches!(&self.stage, Stage::Proving { held, .. } if held.stalled.is_some())
     }
 }
 
 impl Past {
-    /// Records the server's report that no messages are pending. The report is used only if the past may have holes. Otherwise the
-    /// past ends with its last message.
+    /// Records whether the server reports that no message is pending. If the past has no holes, the report is ignored: a
+    /// lagging copy also reports it, and the past ends with the message `until`.
     pub fn note_drained(&mut self, is_drained: bool) {
         self.is_drained |= is_drained && self.may_have_holes;
     }
 
-    /// Checks whether the log has removed all messages of the past.
+    /// Ends the past if the log has removed all of its messages, because none of them can be delivered then.
     pub fn note_expired(&mut self, answer: &StreamAnswer) {
         self.is_drained |= answer.state.first_seq > self.until;
     }
@@ -204,7 +218,8 @@ impl Past {
     }
 }
 
-/// Returns the leader's last message, if a consumer that starts at `from` must deliver that message.
+/// Returns the leader's last message, which a consumer that starts at `from` must deliver. Returns `None` if the log is not
+/// replicated, is empty, has deleted messages, or ends before `from`.
 pub(super) fn last_of(answer: &StreamAnswer, log: &Log, from: u64) -> Option<Mark> {
     let state = &answer.state;
     let is_there = state.last_seq >= state.first_seq && state.num_deleted == 0;
@@ -216,5 +231,5 @@ pub(super) fn last_of(answer: &StreamAnswer, log: &Log, from: u64) -> Option<Mar
     Some(Mark { seq, unix_ns })
 }
 
-/// Cause of an end: deliveries of the consumer are missing.
+/// Reason for closing the connection: deliveries of the consumer are missing.
 pub(super) const HOLE: &str = "deliveries of the consumer are missing";

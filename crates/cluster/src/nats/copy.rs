@@ -35,11 +35,12 @@ pub(super) struct Copy {
 }
 
 impl Copy {
-    /// Takes the leader's last message. If the message was not delivered yet, it is compared on delivery, and the result is `None`.
-    /// The result is also `None` if the position is no longer retained.
+    /// Receives the leader's last message, and compares it with the delivery at its position. Returns `None` if the message was
+    /// not delivered yet, because `give` compares it on delivery. Also returns `None` if the delivery is no longer retained.
     pub fn expect(&mut self, mark: Mark, now_ms: u64) -> Option<Verdict> {
         if self.recent.back().is_none_or(|last| last.seq < mark.seq) {
-            // Keep an older awaited message. Otherwise a copy that has stopped would never be late.
+            // Keep an older awaited message and its time. If each poll restarted the time, a copy that has stopped would never
+            // be late.
             self.awaited.get_or_insert((mark, now_ms));
             return None;
         }
@@ -47,7 +48,7 @@ impl Copy {
         at.ok().map(|at| compare(self.recent[at], mark))
     }
 
-    /// Handles a delivered message. Compares it with the awaited message.
+    /// Records a delivered message, and compares it with the awaited message.
     pub fn give(&mut self, given: Mark) -> Option<Verdict> {
         if self.recent.len() == RECENT_MAX {
             self.recent.pop_front();
@@ -55,7 +56,7 @@ impl Copy {
         self.recent.push_back(given);
         let (awaited, _) = self.awaited.filter(|(it, _)| it.seq <= given.seq)?;
         self.awaited = None;
-        // After a later delivery, the leader has removed the awaited message.
+        // If a later message was delivered first, the log has removed the awaited message. There is nothing to compare then.
         (awaited.seq == given.seq).then(|| compare(given, awaited))
     }
 

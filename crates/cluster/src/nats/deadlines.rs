@@ -22,7 +22,7 @@ enum Due {
     Consumer,
     /// The copy lacks messages that the leader has: the connection ends.
     Copy,
-    /// No leader with a majority has answered: the connection ends.
+    /// No leader with a majority has described the log: the connection ends.
     Leader,
     /// The leader is polled.
     LeaderPoll,
@@ -32,8 +32,9 @@ enum Due {
     Record,
     /// A log that has refused records is probed.
     Probe,
-    /// A question about the past may be lost.
+    /// A request for older messages may be lost. A PING finds out.
     Past,
+    /// A PING is sent.
     Ping,
 }
 
@@ -64,7 +65,8 @@ impl Nats {
             }
             Due::Order => self.on_stalled(),
             Due::Record => {
-                // The server may answer everything else, so the next connection begins with a probe.
+                // The server may still answer all other requests. The next connection starts with a probe, which shows whether
+                // the log stores messages.
                 self.writer.state = Write::Refused { retry_ms: now_ms };
                 self.fail("a record was not acknowledged in time", now_ms);
             }
@@ -135,7 +137,7 @@ impl Nats {
 
     /// Returns the time at which the step is overdue, and the time at which its request is repeated.
     fn step_deadlines(&self, session: &Session) -> (u64, u64) {
-        // If other servers are configured, leave early a server that does not describe the log.
+        // If other servers are configured, do not wait long for one that cannot describe the log.
         let hurry_ms = match self.options.servers.len() {
             ..=1 => ANSWER_MS_MAX,
             _ => OTHERS_MS,
@@ -161,7 +163,7 @@ impl Nats {
         )
     }
 
-    /// Returns the cause of an end because the step has no response.
+    /// Returns the reason for closing the connection when the step has no response in time.
     fn late_step(&self, session: &Session) -> &'static str {
         match &session.step {
             Step::Info if self.server().is_tls => {
@@ -177,7 +179,8 @@ impl Nats {
 
     /// Sends the step's request again.
     fn ask_again(&mut self, now_ms: u64) {
-        // The consumer may exist. Create another one, and ignore messages of this one.
+        // The consumer may exist, and only the response may be lost. Abandon the consumer and request the stream again, which
+        // leads to another consumer.
         if self.link.proof() == Some(Proof::Creation) {
             self.retry_consumer();
         }

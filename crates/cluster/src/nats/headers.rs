@@ -6,6 +6,5 @@ pub(super) const HEADER_EXCEPT: &str = "Fermata-Except";
 pub(super) const HEADER_APPLICATION: &str = "Fermata-App";
 pub(super) const HEADER_ID: &str = "Nats-Msg-Id";
 
-/// Content of a probe. A probe is sent only to test whether the log accepts messages, or where the
-/// log ends.
+/// Value of `Fermata-Content` in a probe. A probe is sent only to test whether the log accepts messages, or where the log ends.
 pub(super) const PROBE: &[u8] = b"probe";

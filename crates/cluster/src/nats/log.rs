@@ -1,23 +1,25 @@
-//! The log as this node knows it, across connections: its epoch, the position up to which it was read, and signs of lost messages.
+//! State of the log that outlives a connection: its epoch, the position up to which it was read, and the suspicion that it has
+//! lost messages.
 
 use crate::exchange::{Event, Place};
 
-/// State that outlives a connection.
+/// The log, as far as this node knows it.
 pub(super) struct Log {
     /// Epoch of the stream that was described last. 0 before the first description.
     pub epoch: u64,
-    /// Several servers have the stream.
+    /// True if several servers have the stream.
     pub is_replicated: bool,
-    /// True if the stream cannot be updated, so that it gets no new epoch.
+    /// True if the server refuses to update the stream, so that the stream cannot get a new epoch.
     pub is_epoch_fixed: bool,
-    /// Number of new epochs that were requested since the log last had every message that this node knows.
+    /// Number of new epochs that were requested since a description last included every message that this node knows.
     pub epochs_requested: u32,
-    /// Position up to which everything was passed on.
+    /// Position up to which messages were read. They were passed on, or a consumer that is not proven yet holds them. `None` if
+    /// nothing was read.
     pub reached: Option<Reached>,
-    /// True if the log has other messages than those that were read up to `reached`.
+    /// True if the log has other messages than this node has read up to `reached`.
     pub is_replaced: bool,
     pub loss: Loss,
-    /// Newest position that was assigned to a record of the outbox.
+    /// Newest position that the log has acknowledged for a record of this node. Its sequence is 0 if there is none.
     pub given_out: Place,
 }
 
@@ -25,20 +27,22 @@ pub(super) struct Log {
 #[derive(Clone, Copy)]
 pub(super) struct Reached {
     pub place: Place,
-    /// Time when the log stored the message at this position. `None`: unknown. No other message has both the same position and the
-    /// same time.
+    /// Time when the log stored the message at this position, in Unix milliseconds, or `None` if unknown. It identifies the
+    /// message: no other message of the log has the same position and time.
     pub stored_ms: Option<u64>,
 }
 
-/// States whether a replicated log has lost its newest messages. A leader that was just elected may describe fewer messages than it
-/// has.
+/// Whether a replicated log has lost its newest messages. A description that ends too early is only a suspicion, because a
+/// leader that was just elected may describe fewer messages than it has. The bridge then publishes a probe, whose position
+/// shows the log's end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Loss {
     /// No message is missing.
     Unsuspected,
-    /// The log ends before what was read, according to descriptions since `since_ms`.
+    /// Descriptions since `since_ms` end before a message that this node has read or published.
     Suspected { since_ms: u64 },
-    /// A probe has confirmed the log's end on this connection. `since_ms` is the start of the suspicion, if there still is one.
+    /// A probe on this connection has confirmed that messages are lost. `since_ms` is the start of the suspicion, or `None` if
+    /// a description was complete again.
     Confirmed { since_ms: Option<u64> },
 }
 
@@ -69,7 +73,8 @@ impl Loss {
         *self = Loss::Suspected { since_ms };
     }
 
-    /// Records the result of a probe, which is true if the log ends where its description says.
+    /// Records the result of a probe: true if messages that this node knows are lost. False also withdraws an earlier
+    /// confirmation, but not the suspicion.
     pub fn set_confirmed(&mut self, is_confirmed: bool) {
         let since_ms = self.since_ms();
         *self = match since_ms {
@@ -102,7 +107,7 @@ impl Log {
         }
     }
 
-    /// Returns the newest assigned sequence that this node knows.
+    /// Returns the greatest sequence of the present epoch that this node has read or that the log has acknowledged to it, or 0.
     pub fn floor(&self) -> u64 {
         let of_epoch = |place: Place| (place.epoch == self.epoch).then_some(place.seq);
         let read = self.reached.and_then(|it| of_epoch(it.place));
@@ -110,17 +115,18 @@ impl Log {
         read.max(given).unwrap_or(0)
     }
 
-    /// Returns a known position of a later epoch than the log's. If there is such a position, the log is an older copy of the log
-    /// that was read.
+    /// Returns a position of a later epoch than the log's that this node knows. If there is one, the log is an older copy of
+    /// the log that was read, for example a restored backup.
     pub fn later(&self) -> Option<Place> {
         let read = self.reached.map(|it| it.place);
         let known = read.into_iter().chain([self.given_out]);
         known.filter(|place| place.epoch > self.epoch).max()
     }
 
-    /// Returns the newest known position of the current epoch that is missing in a log which ends at `last`.
+    /// Returns a position of the present epoch that this node has read or published, and that is missing in a log which ends at
+    /// `last`.
     pub fn lost(&self, last: u64) -> Option<Place> {
-        // A record may be acknowledged, and then lost before it was read.
+        // The log may lose an acknowledged record before this node has read it, so compare acknowledged positions, too.
         let given = Some(self.given_out).filter(|place| place.seq > last);
         let read = self.reached.map(|it| it.place);
         let read = read.filter(|it| it.seq > last || self.is_replaced);
@@ -128,18 +134,22 @@ impl Log {
         read.filter(is_of_epoch).or(given.filter(is_of_epoch))
     }
 
-    /// Decides where a consumer of a log with messages `first..=last` starts. Returns the consumer's first sequence, and appends
-    /// the gap, if there is one, to `events`.
+    /// Decides where a consumer of a log with messages `first..=last` starts, and updates `reached`. Returns the consumer's
+    /// first sequence. If messages may be missing before it, appends a notice and [`Event::Begin`] to `events`.
     pub fn start(&mut self, first: u64, last: u64, past_max: u64, events: &mut Vec<Event>) -> u64 {
+        // Sequences up to `oldest` have no message any more.
         let oldest = first - 1;
         let (floor, notice) = match self.reached.map(|it| it.place) {
+            // A node that has read nothing starts with the newest `past_max` messages.
             None => (last.saturating_sub(past_max).max(oldest), None),
+            // Positions of another epoch belong to other messages. Start like a node that has read nothing.
             Some(place) if place.epoch != self.epoch => {
                 let notice =
                     "the log was recreated or has lost messages; clients receive a gap event";
                 let floor = last.saturating_sub(past_max).max(oldest);
                 (floor, Some(notice.to_owned()))
             }
+            // The log was shortened or replaced, and has not got a new epoch.
             Some(place) if place.seq > last || self.is_replaced => {
                 let notice = format!(
                     "the log has lost messages that it had acknowledged ({last} is its last one, {} was read) and takes no new \
@@ -163,9 +173,10 @@ impl Log {
         floor + 1
     }
 
-    /// Continues after the position `floor`, whose message is unknown.
+    /// Continues after the position `floor`, whose message was not read. Returns the event that reports the gap up to there.
     pub fn restart(&mut self, floor: u64) -> Event {
         let place = self.place(floor);
+        // Otherwise `later` would report the acknowledged position of the former epoch again.
         if self.given_out.epoch != self.epoch {
             self.given_out = Place { epoch: 0, seq: 0 };
         }

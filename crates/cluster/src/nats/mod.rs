@@ -1,15 +1,17 @@
-//! NATS JetStream as the log: one stream for all channels of an application. Records are published with an id, and an ordered
-//! consumer reads them.
+//! The log in NATS JetStream. One stream stores the messages of all channels of an application. The bridge publishes each
+//! record with an id, by which the server drops duplicates, and reads the stream through an ordered consumer.
 //!
-//! A stream may refuse messages and still deliver: it is full and discards none, or it has no quorum. The connection stays
-//! open and is read. The log counts as unreachable until it has stored a probe, a message without content.
+//! A stream may refuse new messages while it delivers stored ones: it is full and configured to discard new messages, or its
+//! servers have no quorum. After a refusal the connection stays open, and reading continues. The log counts as unreachable
+//! until it has stored a probe, which is a message without content.
 //!
-//! On a replicated stream the consumer reads one copy. Nothing of it is passed on before it matches the leader's last
-//! message, and it is compared once a second from then on: see [`copy`].
+//! On a replicated stream, the server that runs the consumer delivers its own copy, which may differ from the leader's. The
+//! bridge holds all messages back until one of them equals the leader's last message. It repeats this comparison once a second:
+//! see [`copy`].
 //!
 //! # States
 //!
-//! [`Link`] owns the connection. [`Step`] names the response that an open connection waits for, up to [`Step::Reading`], which
+//! [`Link`] owns the connection. Each [`Step`] of an open connection waits for one response. The last step, [`Step::Reading`],
 //! owns the [`consumer`]. [`writer`] and [`log`] own the state that outlives a connection. All deadlines are in one table in
 //! [`deadlines`].
 
@@ -40,31 +42,39 @@ use crate::exchange::{
 use crate::link::ReportedCauses;
 use crate::wire::{self, Message, Operation};
 
-/// Interval of the consumer's heartbeats, and the silence after which the consumer counts as lost. A consumer ends with its stream
-/// or its server, while the connection stays open.
+/// Interval at which the server sends heartbeats while the consumer has nothing to deliver.
 const HEARTBEAT_NS: u64 = 1_000_000_000;
+/// Maximum time without a message or heartbeat of the consumer. After that the bridge closes the connection and tries the next
+/// server. If the stream or the consumer's server is lost, the consumer stops while the connection stays open.
 const CONSUMER_SILENCE_MS_MAX: u64 = 4_000;
-/// Interval at which the leader of a replicated stream is asked for its majority, and maximum time without its response. The
-/// consumer reads any copy, and a copy also delivers without a majority.
+/// Interval at which the bridge requests a description of a replicated stream from its leader. Deliveries do not show that the
+/// stream has a leader: a server that is cut off from the majority continues to deliver its copy.
 const LEADER_POLL_MS: u64 = 1_000;
+/// Maximum time without a description by a leader that reaches a majority. After that the bridge tries the next server.
 const LEADER_SILENCE_MS_MAX: u64 = 3_000;
-/// Maximum time in which a copy delivers nothing while the leader has newer messages.
+/// Maximum time without a delivery while the leader has a newer message. After that the bridge tries the next server, because a
+/// new consumer may read another copy.
 const COPY_SILENCE_MS_MAX: u64 = 5_000;
-/// Age of an unacknowledged record at which sending stops. Records sent to a leader that has disconnected are lost, and its
-/// successor would store later records first. An election takes at least three seconds.
+/// Age of the oldest unacknowledged record at which the bridge stops sending. It resumes when the log acknowledges that record.
+/// If the leader has failed, the record is lost, and the next leader could store later records before it. An election takes at
+/// least three seconds, so sending stops before there is a next leader.
 const ORDER_MS_MAX: u64 = 2_000;
-/// Maximum time in which a server must describe the log, if there are other servers.
+/// Maximum time to wait for the server's INFO, and for the description of the stream, if several servers are configured. After
+/// that the bridge tries the next server.
 const OTHERS_MS: u64 = 3_000;
-/// Maximum time in which a replicated log that seems to have lost its end may refuse probes. After that time, its end counts as
-/// lost.
+/// Maximum time to wait until a probe shows whether a replicated log has lost its newest messages. If the log still refuses the
+/// probe after that time, the messages count as lost.
 const LOSS_DOUBT_MS_MAX: u64 = 30_000;
-/// Interval at which a request is repeated. NATS drops requests while the stream has no leader, for some seconds after a server has
-/// failed. A late consumer is replaced by another one. Its request is repeated less often, because the connection may be slow.
+/// Time without a response after which a request is repeated. NATS drops requests while the stream has no leader, for some
+/// seconds after a server has failed.
 const ASK_AGAIN_MS: u64 = 500;
+/// Time without a response after which the creation of a consumer is repeated. The time is longer than [`ASK_AGAIN_MS`],
+/// because the repetition abandons a consumer that may already exist, only delayed by a slow connection.
 const ASK_AGAIN_FOR_CONSUMER_MS: u64 = 1_500;
-/// Number before the subscription number of the first consumer.
+/// Consumer number N has the subscription number `CONSUMER_SID + N`. Lower numbers are those of the handshake's subscriptions.
 const CONSUMER_SID: u64 = 10;
-/// Time for which the log recognizes a record by its id.
+/// Time for which the stream stores the ids of messages (`duplicate_window`). A record that is sent again within this time is
+/// stored only once.
 const DUPLICATES_NS: u64 = 120_000_000_000;
 /// Subject prefix of the advisory that a stream was updated.
 const UPDATED: &[u8] = b"$JS.EVENT.ADVISORY.STREAM.UPDATED.";
@@ -85,15 +95,15 @@ pub(crate) struct Nats {
     /// Connections that ended since the log was last live.
     failures: u32,
     reported: ReportedCauses,
-    /// True if the notice about servers outside of a cluster was reported.
+    /// True if the notice was reported that the configured servers form no NATS cluster.
     is_standalone_reported: bool,
     log: Log,
     writer: Writer,
     past: Pasts,
-    /// Number in the reply subjects of the step. Responses with another number are ignored, because they may describe an earlier
-    /// state.
+    /// Number in the reply subjects of the current step. Each step has a new number. Responses with another number are ignored,
+    /// because they may describe an earlier state.
     question: u64,
-    /// Number of the present consumer.
+    /// Number of the current consumer. Each consumer has a new number.
     consumers: u64,
     input: Vec<u8>,
     output: Vec<u8>,
@@ -177,8 +187,9 @@ impl<'a> Inbox<'a> {
 }
 
 impl Nats {
-    /// Creates a bridge that has already passed on everything up to `reached`. It connects immediately. `reached_ms` is the
-    /// [`Received::unix_ms`](crate::Received::unix_ms) of the record there, if known.
+    /// Creates a bridge that continues after the position `reached`, or `None` if nothing was read. `reached_ms` is the
+    /// [`Received::unix_ms`](crate::Received::unix_ms) of the record at that position, if known. The first connection is due
+    /// immediately.
     pub fn new(
         options: Options,
         reached: Option<Place>,
@@ -211,13 +222,13 @@ impl Nats {
         self.login = login;
     }
 
-    /// The connection is open.
+    /// Handles that the connection is open.
     pub fn handle_connected(&mut self, now_ms: u64) {
         self.go_to(Step::Info, now_ms);
         self.liveness = Liveness::new(now_ms);
     }
 
-    /// The TLS handshake has finished.
+    /// Handles that the TLS handshake has finished.
     pub fn handle_secured(&mut self, now_ms: u64) {
         if self.is_securing() {
             self.liveness.restart(now_ms);
@@ -239,6 +250,7 @@ impl Nats {
         match self.process(&input, now_ms) {
             Err(cause) => self.fail(&cause, now_ms),
             Ok(taken) if self.link.is_up() => {
+                // Only bytes that continue an incomplete message extend the timeouts of responses.
                 if has_begun {
                     self.liveness.note_arrival(now_ms);
                 }
@@ -258,7 +270,8 @@ impl Nats {
                 Ok(Some((operation, len))) => {
                     taken += len;
                     self.on_operation(operation, now_ms)?;
-                    // An attacker between this node and the server could have inserted these bytes.
+                    // Bytes before the handshake are not authenticated. An attacker on the network path could have inserted
+                    // them.
                     if self.is_securing() && taken < input.len() {
                         return Err("the server sent data in the clear before TLS".to_owned());
                     }
@@ -269,7 +282,7 @@ impl Nats {
         Ok(taken)
     }
 
-    /// Handles the time: call it at [`Nats::due_ms`] at the latest.
+    /// Handles deadlines that have passed. The caller calls it at [`Nats::due_ms`] at the latest.
     pub fn handle_time(&mut self, now_ms: u64) {
         match self.link {
             Link::Down { retry_ms } if retry_ms <= now_ms => {
@@ -287,7 +300,7 @@ impl Nats {
         }
     }
 
-    /// When `handle_time` has something to do.
+    /// Returns the time of the next deadline, at which `handle_time` must be called.
     pub fn due_ms(&self) -> u64 {
         match &self.link {
             Link::Down { retry_ms } => *retry_ms,
@@ -356,6 +369,7 @@ impl Nats {
         match operation {
             Operation::Ping => self.output.extend_from_slice(b"PONG\r\n"),
             Operation::Pong => {
+                // NATS answers in order. A request that was sent before this PONG's PING and has no response is lost.
                 self.liveness.pongs += 1;
                 let pongs = self.liveness.pongs;
                 let (past, mut desk) = self.past();
@@ -372,7 +386,7 @@ impl Nats {
         Ok(())
     }
 
-    /// Enters a step. From now on, responses to earlier requests are ignored.
+    /// Enters a step. Responses to requests of earlier steps are ignored from now on.
     fn go_to(&mut self, step: Step, now_ms: u64) {
         self.question += 1;
         self.link = Link::Up(Session {
@@ -383,6 +397,7 @@ impl Nats {
     }
 
     fn on_message(&mut self, message: Message<'_>, now_ms: u64) -> Result<(), String> {
+        // A late message of an abandoned consumer.
         if message.sid > CONSUMER_SID && message.sid != self.consumer_sid() {
             return Ok(());
         }
@@ -393,6 +408,7 @@ impl Nats {
             .and_then(|rest| rest.strip_prefix(b"."));
         match own.and_then(Inbox::read) {
             Some(Inbox::Step(question, number)) => {
+                // A late response to a request of an earlier step.
                 if number != self.question.to_string().as_bytes() {
                     return Ok(());
                 }
@@ -423,8 +439,10 @@ impl Nats {
                 self.on_control(message, now_ms)
             }
             None if message.subject.starts_with(UPDATED) => match self.link.step() {
+                // The bridge itself has requested this update, and its response describes the stream.
                 Some(Step::NewEpoch) => Ok(()),
-                // The stream's epoch may have changed.
+                // Another node or program has changed the stream, perhaps its epoch. Connect again, which reads the new
+                // description.
                 _ => Err("the stream was changed".to_owned()),
             },
             None if message.subject.starts_with(DELETED) => {
@@ -461,8 +479,10 @@ impl Nats {
         let rounds = self.failures / count as u32;
         let retry_ms = now_ms + retry_ms(rounds);
         self.failures = self.failures.saturating_add(1);
+        // Restore the position before the held messages. They are in the consumer, which ends with the link.
         self.leave_consumer();
         self.link = Link::Down { retry_ms };
+        // A probe confirms the log's end for one connection only. The next leader may have more messages.
         self.log.loss.set_confirmed(false);
         self.writer.end(retry_ms);
         self.past.drop_all(&mut self.events);
@@ -473,9 +493,9 @@ impl Nats {
     }
 }
 
-/// Cause of an end of the connection: the log has another message at a position that was read.
+/// Reason for closing the connection: the log has a different message at a position that was read.
 const OTHER_MESSAGE: &str = "the log has another message where it was read";
-/// Cause of an end: the copy does not reach the leader's last message.
+/// Reason for closing the connection: the consumer's copy lacks messages that the leader has.
 const LAGS: &str = "its copy of the log lacks messages that the leader has";
 
 /// Subject of the advisory that a stream was updated.

@@ -1,9 +1,9 @@
 //! Older messages, for clients that missed more than their node retains.
 //!
-//! Channels are searched one after another. Up to version 2.10, each question goes to the stream's leader and returns one
-//! message. From 2.11 on, any copy returns many messages per question. A lagging copy lacks the newest messages and reports
-//! its end early, so the leader is queried for the messages after that. The messages of a copy are accepted as complete: copies
-//! that lack messages in the middle were seen only with older versions.
+//! Channels are searched one after another. Each question is a request to the JetStream API. Up to NATS 2.10, the stream's
+//! leader responds with one message. From 2.11 on, any copy responds with many messages. A lagging copy lacks the newest
+//! messages and reports the end of a channel too early, so the leader is queried for the messages after that. The messages of a
+//! copy are accepted as complete: copies that lack messages in the middle were seen only with older versions.
 
 use std::collections::VecDeque;
 
@@ -22,12 +22,14 @@ use crate::rfc3339;
 use crate::subject::escape;
 use crate::wire::{self, Message};
 
-/// Time after which a question may be lost, because the stream has no leader, or its response is delayed on a slow connection. The
-/// node then sends a PING, and repeats the question if the PONG arrives before the response. If a timer alone repeated questions,
-/// responses could queue up faster than they arrive.
+/// Time without a response after which a question may be lost. Either the stream has no leader, or a slow connection delays the
+/// response. The node then sends a PING, and repeats the question if the PONG arrives before the response. A timer alone could
+/// repeat questions faster than a slow connection transmits the responses.
 const ASK_AGAIN_MS: u64 = 1_000;
-/// Messages per question. The number starts low, because messages after `up_to` are discarded. It doubles with each question.
+/// Number of messages in the first question of a channel. It starts low, because messages after `up_to` are discarded, and
+/// doubles with each question.
 const BATCH_FIRST: u64 = 16;
+/// Maximum number of messages per question.
 const BATCH_MAX: u64 = 256;
 /// Bytes after which a batch ends.
 const BATCH_BYTES_MAX: u64 = 1 << 20;
@@ -56,9 +58,10 @@ struct OpenPast {
 enum Source {
     /// Any copy. `batch` is the number of messages in the next question. It is one if the stream allows no batches.
     Copy { batch: u64 },
-    /// The leader, because the copy has reported the end of this channel.
+    /// The leader. The copy has reported the end of this channel, but may lag behind the leader.
     Leader,
-    /// All messages were received. The description of the stream shows which messages were removed in the meantime.
+    /// The description of the stream. All messages were received, and the description shows which ones the stream has removed
+    /// since.
     Description,
 }
 
@@ -172,6 +175,7 @@ impl Pasts {
         match next {
             Next::Message => {}
             Next::Given => {
+                // More messages of this batch follow, so the time without a response restarts.
                 (open.question.asked_ms, open.question.ping) = (now_ms, None);
                 return Ok(());
             }
@@ -208,6 +212,7 @@ impl Pasts {
                 open.source = Source::Copy { batch };
                 return Ok(Next::Message);
             }
+            // The copy has no further message of this channel, but may lag behind the leader.
             Some((204 | 404, _)) => {
                 open.source = Source::Leader;
                 return Ok(Next::Message);
@@ -232,14 +237,14 @@ impl Pasts {
             message,
         };
         Ok(match open.take(&older, options)? {
-            // A message without this header is from an older server of the stream. Such a server sends one message and no end.
+            // A server before 2.11 ignores `batch`. It sends one message without this header, and no end of the batch.
             Next::Message if pending.is_some() => Next::Given,
             next => next,
         })
     }
 
-    /// Handles the description of the stream after the last message. Checks that the stream is the same, and which messages it has
-    /// removed.
+    /// Handles the description of the stream, which is requested after the last message. The request fails if the stream was
+    /// recreated or has deleted messages. Messages that the stream has removed since become a gap.
     fn finish(&mut self, at: usize, message: Message<'_>, desk: &mut Desk<'_>) {
         let answer: Option<StreamAnswer> = serde_json::from_slice(message.payload).ok();
         let answer = answer.filter(|answer| {
@@ -305,7 +310,8 @@ impl Pasts {
             .map_or(u64::MAX, |asked_ms| asked_ms + ASK_AGAIN_MS)
     }
 
-    /// Sends a PING after late questions. Their responses arrive before its PONG, unless they are lost.
+    /// Sends a PING after late questions. The server responds in order, so a response that has not arrived before the PONG is
+    /// lost.
     pub fn doubt(&mut self, liveness: &mut Liveness, output: &mut Vec<u8>, now_ms: u64) {
         liveness.ping(output, now_ms);
         for open in &mut self.open {
@@ -316,8 +322,8 @@ impl Pasts {
         }
     }
 
-    /// Repeats the questions that were sent before the answered PING. The questions keep their numbers, so that a late response
-    /// from a slow server is still used.
+    /// Repeats the questions that were sent before the PING that was just answered. The questions keep their numbers, so that a
+    /// late response from a slow server is still used.
     pub fn ask_again(&mut self, pongs: u64, desk: &mut Desk<'_>, now_ms: u64) {
         for open in &mut self.open {
             let question = &mut open.question;
@@ -428,13 +434,13 @@ impl OpenPast {
     }
 }
 
-/// The next question of a request.
+/// The next question of a request for the past.
 enum Next {
-    /// For the channel's next message.
+    /// A question for the channel's next message.
     Message,
     /// No question: the batch continues.
     Given,
-    /// For the next channel.
+    /// A question for the next channel.
     Channel,
     /// No question: the request fails.
     Nothing,

@@ -40,8 +40,9 @@ impl Nats {
             Published::Later(cause) => self.on_refused(&cause, now_ms),
             Published::Never(cause) => self.reject(outbox, format!("the log: {cause}"), None),
             Published::Stored { seq, is_duplicate } => {
-                // A stream that was recreated has stored the record. The record is sent again, and the response to the second
-                // attempt has its position.
+                // The log has assigned a position that it had assigned before this record was sent, so the stream was
+                // recreated. On the next connection, the record is sent again and acknowledged as a duplicate, with its
+                // position in the new stream.
                 if !is_duplicate && seq <= self.writer.in_flight.floor_of(outbox) {
                     return Err(OTHER_STREAM.to_owned());
                 }
@@ -54,6 +55,7 @@ impl Nats {
                 self.writer.in_flight.settle(outbox);
             }
         }
+        // The record that stopped the sending may be acknowledged now. Resume if the next one is recent enough.
         let awaited_ms = self.writer.in_flight.oldest_sent_ms();
         let is_on_time = awaited_ms.is_none_or(|it| now_ms < it + ORDER_MS_MAX);
         if self.writer.state == Write::Stalled && is_on_time {
@@ -70,7 +72,8 @@ impl Nats {
         now_ms: u64,
     ) -> Result<Published, String> {
         if let Err(cause) = no_responders(message) {
-            // The stream may still be described and read, so the next connection begins with a probe.
+            // No server leads the stream at the moment. It may still be described and read, so the next connection starts with
+            // a probe.
             self.writer.state = Write::Refused { retry_ms: now_ms };
             return Err(cause);
         }
@@ -87,7 +90,7 @@ impl Nats {
                 seq: answer.seq,
                 is_duplicate: answer.duplicate,
             },
-            // Without a leader, overloaded, or full.
+            // The stream has no leader, is overloaded, or is full. The record may be accepted later.
             Some(error) if error.code >= 500 => Published::Later(error.description),
             Some(error) => Published::Never(error.description),
         })
@@ -135,8 +138,8 @@ impl Nats {
         self.report_away(&format!("the log refuses messages: {words}"));
     }
 
-    /// Stops sending, because the oldest record is not acknowledged. A leader that has disconnected loses the records sent to
-    /// it, and its successor would store later records first.
+    /// Stops sending, because the oldest record has no acknowledgement for [`ORDER_MS_MAX`]. If the leader has failed, this
+    /// record is lost, and the next leader could store later records before it.
     pub(super) fn on_stalled(&mut self) {
         self.writer.state = Write::Stalled;
         self.report_away("the log does not acknowledge records");
@@ -149,6 +152,7 @@ impl Nats {
         self.events.push_back(Event::Rewind);
     }
 
+    /// Reports that the log is unreachable, although the connection stays open.
     fn report_away(&mut self, cause: &str) {
         if let Some(live) = self.link.live_mut() {
             live.is_ready = false;
@@ -174,5 +178,5 @@ impl Nats {
     }
 }
 
-/// Cause of an end: the log has assigned a position twice.
+/// Reason for closing the connection: the log has assigned a position twice.
 const OTHER_STREAM: &str = "the stream was recreated: it assigned a position a second time";

@@ -1,4 +1,4 @@
-//! Messages of the consumer.
+//! Handles messages of the consumer: stored messages, heartbeats, and flow-control requests.
 
 use super::consumer::{Checked, HOLE, Proof, Stage, Trust};
 use super::copy::{Mark, Verdict};
@@ -20,13 +20,14 @@ impl Nats {
             return Err(format!("the consumer has ended with status {status}"));
         }
         let stalled = message.header("Nats-Consumer-Stalled");
+        // The server stops delivering until it receives an answer. While messages are held, delay the answer, which bounds
+        // their number.
         match (message.reply.or(stalled), self.link.held_mut()) {
             (Some(reply), Some(held)) => held.stalled = Some(reply.to_vec()),
             (Some(reply), None) => wire::publish(&mut self.output, reply, None, [], b""),
             (None, _) => {}
         }
-        // A stalled consumer delivers nothing before its flow-control request is answered. So the copy is compared later, when it
-        // is live.
+        // A stalled consumer does not deliver the message that is to be compared. Go live now, and compare a later message.
         if self.link.proof() == Some(Proof::Copy)
             && self.link.consumer().is_some_and(|it| it.has_stalled())
         {
@@ -39,7 +40,7 @@ impl Nats {
         };
         match last {
             Some(last) if last > consumer.seq => return Err(HOLE.to_owned()),
-            // This is a heartbeat without a stall, so nothing is pending.
+            // The server sends this heartbeat only if it has nothing to deliver.
             Some(_) if stalled.is_none() => {
                 consumer.past.note_drained(true);
                 self.note_ready();
@@ -49,12 +50,14 @@ impl Nats {
         Ok(())
     }
 
+    /// Handles a stored message. Its reply subject has its sequence in the stream and its number among the consumer's
+    /// deliveries.
     pub(super) fn on_delivery(&mut self, message: Message<'_>, now_ms: u64) -> Result<(), String> {
         let delivery = message.reply.and_then(Delivery::read);
         let (Some(delivery), Some(reached)) = (delivery, self.log.reached) else {
             return Err("unexpected message".to_owned());
         };
-        // Deliveries may arrive before the response to the consumer's creation.
+        // The consumer is set from its request on, because deliveries may arrive before the response to the request.
         let Some(consumer) = self.link.consumer_mut() else {
             return Err("unexpected message: no consumer exists".to_owned());
         };
@@ -62,7 +65,8 @@ impl Nats {
         if !self.log.is_replicated {
             return self.take_delivery(message, delivery, reached);
         }
-        // A lagging copy lacked the first sequence, so the server started with an earlier one.
+        // The copy lagged and lacked the sequence `from`, so the server started with an earlier one. Skip messages before
+        // `from`.
         if delivery.stream_seq < consumer.from {
             return Ok(());
         }
@@ -81,15 +85,17 @@ impl Nats {
         }
     }
 
-    /// Handles a position at which the leader and the consumer's copy have different messages. Earlier messages may differ, too.
+    /// Handles a position at which the leader and the consumer's copy have different messages. Earlier messages may differ,
+    /// too. Returns the reason for closing the connection.
     pub(super) fn on_other_copy(&mut self, seq: u64) -> String {
         if let Some(consumer) = self.link.consumer()
             && let Stage::Live(_) = consumer.stage
         {
             match consumer.trust {
-                // No message was read before this copy, so the next consumer starts from the beginning.
+                // All messages came from this copy. The next consumer starts as if nothing had been read.
                 Trust::Unproven => self.log.reached = None,
-                // Clients have event ids that belong to other events on other nodes, so the log counts as replaced.
+                // Clients may hold event ids that belong to other events on other nodes. The log counts as replaced, so that it
+                // gets a new epoch.
                 Trust::Checking | Trust::Doubted | Trust::Settled => self.log.is_replaced = true,
             }
         }
@@ -101,6 +107,7 @@ impl Nats {
         let Some(consumer) = self.link.consumer_mut() else {
             return Ok(());
         };
+        // The copy is correct and differs from the messages that were read, so the log was replaced.
         if consumer.resolve_doubt() {
             self.log.is_replaced = true;
             return Err(OTHER_MESSAGE.to_owned());
@@ -138,7 +145,9 @@ impl Nats {
             return Err("the consumer has delivered an earlier message".to_owned());
         }
         if delivery.stream_seq > reached + 1 {
-            // Either the copy lacks these messages, or the leader has removed them and its next description will show that.
+            // Sequences are missing, although the stream had deleted none of its messages. Either the copy lacks these
+            // messages, or the leader has removed them since. Connect again: the next description shows which. The first
+            // delivery is exempt, because a stream removes its oldest messages.
             if self.log.is_replicated && !consumer.past.may_have_holes && delivery.consumer_seq > 1
             {
                 return Err(LAGS.to_owned());

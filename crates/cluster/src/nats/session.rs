@@ -1,7 +1,7 @@
 //! The connection to a server and the step that it has reached.
 //!
-//! Each state owns the data that exists only in that state. A consumer lives in [`Step::Reading`], held messages in
-//! [`Stage::Proving`](super::consumer::Stage), the leader's watch in [`Live`].
+//! Each state owns the data that exists only in that state: [`Step::Reading`] has the consumer,
+//! [`Stage::Proving`](super::consumer::Stage) the held messages, and [`Live`] the times of the leader's descriptions.
 
 use super::consumer::{Consumer, Held, Live, Proof, Stage};
 use crate::exchange::{PING_MS, SILENCE_MS_MAX, answer_due_ms};
@@ -37,7 +37,7 @@ pub(super) enum Step {
     NewStream,
     /// An update that starts a new epoch of the stream.
     NewEpoch,
-    /// A probe for the log's end. The log seems to end before the last message that was read.
+    /// The response to a probe for the log's end. The description ends before a message that this node knows.
     End,
     /// A consumer exists or is being created.
     Reading(Box<Consumer>),
@@ -72,7 +72,7 @@ impl Link {
         }
     }
 
-    /// Returns the messages that are not passed on yet. Returns `None` if the log is live, or if there is no consumer.
+    /// Returns the held messages. Returns `None` if the consumer is live, or if there is no consumer.
     pub fn held_mut(&mut self) -> Option<&mut Held> {
         match &mut self.consumer_mut()?.stage {
             Stage::Proving { held, .. } => Some(held),
@@ -158,8 +158,8 @@ impl Liveness {
         self.pinged_ms = now_ms;
     }
 
-    /// Returns the time at which the response to a request sent at `since_ms` is overdue. This is `silence_ms` after the last
-    /// received bytes that precede or belong to the response.
+    /// Returns the time at which the response to a request sent at `since_ms` is overdue: `silence_ms` after the request, or
+    /// after the last bytes that continued an incomplete message. On a slow connection, such a message may delay the response.
     pub fn response_due_ms(&self, since_ms: u64, silence_ms: u64) -> u64 {
         answer_due_ms(since_ms, silence_ms, self.arrived_ms)
     }

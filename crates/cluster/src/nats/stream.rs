@@ -14,11 +14,11 @@ use crate::jetstream::{ConsumerAnswer, NewStream, StreamAnswer, ordered_consumer
 use crate::rfc3339;
 use crate::wire::{self, Message};
 
-/// Maximum number of times that a new epoch is requested. A server that never grants a new epoch must not prevent the log from
-/// being read.
+/// Maximum number of consecutive requests for a new epoch. After that the bridge reads the log under its old epoch, so that a
+/// server that never grants a new one does not prevent reading.
 const EPOCH_REQUESTS_MAX: u32 = 5;
 
-/// Cause of an end: the leader is cut off and has not noticed.
+/// Reason for closing the connection: the leader is cut off and has not noticed it.
 const NO_MAJORITY: &str = "the leader of the log does not reach a majority of its servers";
 
 impl Nats {
@@ -45,8 +45,8 @@ impl Nats {
         match self.link.step() {
             Some(Step::Stream | Step::NewEpoch) => self.on_description(&answer, now_ms),
             Some(Step::NewStream) => {
-                // Another node may have created the stream at the same time, so a response describes only the request of its own
-                // node.
+                // Several nodes may create the stream at the same time, and each response repeats the request of its own node.
+                // Request the description of the stream that exists.
                 self.go_to(Step::Stream, now_ms);
                 self.ask_for_stream();
                 Ok(())
@@ -92,6 +92,8 @@ impl Nats {
             self.log.loss.clear();
             self.log.epochs_requested = 0;
         } else if self.log.is_replicated && !is_sure {
+            // A leader that was just elected may describe fewer messages than it has. A probe shows whether the log is really
+            // shorter.
             self.log.loss.suspect(now_ms);
             self.go_to(Step::End, now_ms);
             self.probe_end();
@@ -112,8 +114,8 @@ impl Nats {
         Ok(())
     }
 
-    /// Updates a stream that has lost messages. The stream assigns the positions after `last` again, so every node must see them
-    /// with another epoch.
+    /// Requests a new epoch for a stream that has lost messages. The stream will assign the positions after `last` a second
+    /// time, and the new epoch distinguishes these positions from the lost ones on every node.
     fn begin_epoch(&mut self, lost: Place, last: u64, config: &[u8], now_ms: u64) {
         let cause = if lost.epoch == self.log.epoch {
             format!("{last} is its last one now, {} was read", lost.seq)
@@ -130,7 +132,7 @@ impl Nats {
         self.ask("STREAM.UPDATE", Question::Stream, config);
     }
 
-    /// Creates a consumer that continues where reading has stopped.
+    /// Creates a consumer that continues after the last message that was read.
     fn begin_consumer(&mut self, answer: &StreamAnswer, now_ms: u64) {
         let (first, last) = (answer.state.first_seq.max(1), answer.state.last_seq);
         let before = self.log.reached;
@@ -140,7 +142,8 @@ impl Nats {
         let past_max = self.options.past_max;
         let mut from = self.log.start(first, last, past_max, &mut events);
         self.log.is_replaced = false;
-        // The same number of other messages may have replaced lost messages, so compare the last message.
+        // The log may have lost messages and stored as many others at their positions. So start with the message that was read
+        // last, if its stored time is known, and compare it.
         let is_known = self.log.reached.is_some_and(|it| it.stored_ms.is_some());
         let trust = match before {
             None => Trust::Unproven,
@@ -197,11 +200,12 @@ impl Nats {
         self.log.reached = held.before;
         let end = format!("UNSUB {}\r\n", self.consumer_sid());
         self.output.extend_from_slice(end.as_bytes());
-        // No consumer has this number, so late messages are ignored.
+        // Messages with the old number are ignored from now on.
         self.consumers += 1;
     }
 
-    /// Abandons the consumer that is being created, and requests the stream again. The step's deadline does not change.
+    /// Abandons the consumer that is being created, and returns to the step that describes the stream. The step's deadline does
+    /// not change.
     pub(super) fn retry_consumer(&mut self) {
         self.leave_consumer();
         self.question += 1;
@@ -210,7 +214,7 @@ impl Nats {
         }
     }
 
-    /// Enters the next stage of a consumer.
+    /// Makes the consumer wait for its next proof.
     fn advance(&mut self, next: Proof, now_ms: u64) {
         if let Link::Up(session) = &mut self.link
             && let Step::Reading(consumer) = &mut session.step
@@ -221,7 +225,7 @@ impl Nats {
         self.restart_step(now_ms);
     }
 
-    /// Starts the step's time. Responses to earlier requests are ignored from now on.
+    /// Restarts the step's deadlines. Responses to earlier requests are ignored from now on.
     fn restart_step(&mut self, now_ms: u64) {
         self.question += 1;
         if let Link::Up(Session {
@@ -268,7 +272,7 @@ impl Nats {
             return Ok(());
         };
         consumer.past.note_expired(answer);
-        // A stalled consumer delivers no more messages until it is live. The rest is compared then.
+        // A stalled consumer does not deliver the awaited message. Go live now, and compare a later message.
         if consumer.copy.awaited_ms().is_none() || consumer.has_stalled() {
             return self.go_live(now_ms);
         }
@@ -287,12 +291,14 @@ impl Nats {
         }
         if let Some(held) = consumer.go_live(now_ms) {
             self.events.extend(held.events);
+            // The answer to the flow-control request was delayed until now.
             if let Some(reply) = held.stalled {
                 wire::publish(&mut self.output, &reply, None, [], b"");
             }
         }
         self.restart_step(now_ms);
         self.log.loss.set_confirmed(false);
+        // A log that has refused messages is still suspect. The delay of reconnects is reset only after it has stored a probe.
         match self.writer.state {
             Write::Accepting | Write::Stalled => self.failures = 0,
             Write::Refused { .. } | Write::Probing { .. } => self.probe_write(now_ms),
@@ -308,6 +314,7 @@ impl Nats {
         match self.read_answer(&message, now_ms)? {
             Published::Stored { seq, .. } => {
                 self.writer.probes += 1;
+                // The log has assigned the probe a position that this node already knows, so its former message is lost.
                 let is_shorter = seq <= self.log.floor();
                 self.log
                     .loss
@@ -316,7 +323,7 @@ impl Nats {
             Published::Later(_) | Published::Never(_) if has_expired => {
                 self.log.loss.set_confirmed(true);
             }
-            // The probe is repeated.
+            // The probe is repeated until it is stored or the suspicion expires.
             Published::Later(_) | Published::Never(_) => return Ok(()),
         }
         self.go_to(Step::Stream, now_ms);
@@ -326,7 +333,7 @@ impl Nats {
 
     /// Handles the leader's description, which is requested every [`LEADER_POLL_MS`](super::LEADER_POLL_MS).
     pub(super) fn on_leader(&mut self, message: Message<'_>, now_ms: u64) -> Result<(), String> {
-        // Without a leader there is no description.
+        // Only a leader with a majority counts. If none responds for `LEADER_SILENCE_MS_MAX`, the connection ends.
         let answer: Option<StreamAnswer> = serde_json::from_slice(message.payload).ok();
         let Some(answer) = answer.filter(|it| it.error.is_none() && it.has_majority()) else {
             return Ok(());

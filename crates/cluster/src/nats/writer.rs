@@ -9,12 +9,13 @@ use crate::in_flight::InFlightQueue;
 use crate::subject::escape;
 use crate::wire;
 
-/// Whether the log accepts messages. Outlives a connection.
+/// Whether the log accepts messages. This state outlives a connection.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Write {
     /// The log accepts messages, or its state is unknown.
     Accepting,
-    /// The oldest record has no acknowledgement after [`ORDER_MS_MAX`](super::ORDER_MS_MAX), so no other records are sent after it.
+    /// The oldest record has no acknowledgement after [`ORDER_MS_MAX`](super::ORDER_MS_MAX). No other records are sent until it
+    /// has one.
     Stalled,
     /// The log has refused a message. The next probe is due at `retry_ms`, or as soon as a new connection is live.
     Refused { retry_ms: u64 },
@@ -65,6 +66,7 @@ impl Writer {
     /// Handles the end of the connection. The next attempt is due at `retry_ms`.
     pub fn end(&mut self, retry_ms: u64) {
         self.state = match self.state {
+            // The next connection sends the unacknowledged records again, from the oldest one on.
             Write::Stalled => Write::Accepting,
             Write::Probing { .. } => Write::Refused { retry_ms },
             other => other,

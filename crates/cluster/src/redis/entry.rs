@@ -3,7 +3,8 @@
 use crate::exchange::{Content, Place, Received, read_except};
 use crate::resp::Value;
 
-/// An entry of the stream. Missing fields are `None`.
+/// An entry of the stream. Its fields are `t` (`stored`), `c` (channel), `n` (name), `d` (data), `x` (`except`), `k` (content)
+/// and `a` (application). Missing fields are `None`.
 pub(super) struct Entry<'a> {
     pub seq: u64,
     pub stored: Option<u64>,

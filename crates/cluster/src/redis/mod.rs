@@ -1,17 +1,21 @@
-//! Redis as the log: one stream for all channels of an application. Scripts write and read it, so that each step is atomic.
+//! The log in Redis. One stream stores the messages of all channels of an application. Lua scripts write and read it, so that
+//! each step is atomic.
 //!
-//! Keys are `{PREFIX}:log` (the stream), `{PREFIX}:meta` (epoch and last sequence) and `{PREFIX}:sent:OUTBOX` (records of an outbox
-//! that the log has, while they may be sent again). Each append publishes its last sequence on the channel `{PREFIX}:new`.
+//! Keys are `{PREFIX}:log` (the stream), `{PREFIX}:meta` (epoch and last sequence) and `{PREFIX}:sent:OUTBOX` (numbers of the
+//! records of one outbox that the log has, by which it recognizes a record that is sent again). Each append publishes its last
+//! sequence on the channel `{PREFIX}:new`.
 //!
-//! That channel may drop messages, so a bridge also reads every two seconds ([`PING_MS`]). A fail-over may lose acknowledged
-//! records. A bridge that connects compares the log with the last record that it has read or that was acknowledged to it. If the
-//! log lacks this record or has another one there, the epoch changes. A connected bridge checks the same with each read.
+//! Redis may drop messages of that channel, so a bridge also reads every two seconds ([`PING_MS`]). A fail-over may lose
+//! acknowledged records. A new connection therefore compares the log with the newest record that the bridge has read or that
+//! was acknowledged to it. If the log lacks this record, or has a different one at its position, the log gets a new epoch. Each
+//! read makes the same comparison.
 //!
 //! A server may refuse writes and still answer reads: its memory is full, it cannot save, or it has too few replicas. The log
-//! counts as reachable once it has accepted an append, at first one without records. After a refusal the connection stays open and
-//! is read, and the append without records is repeated until it is accepted.
+//! counts as reachable once it has accepted an append. The first append of a connection has no records and only tests this.
+//! After a refusal the connection stays open, reading continues, and an append without records is repeated until it is
+//! accepted.
 //!
-//! For each new connection, a Sentinel names the master, and a server of a Redis Cluster without the log names the server that
+//! On each new connection, a Sentinel names the master, and a server of a Redis Cluster without the log names the server that
 //! has it. The bridge connects to that server instead.
 
 mod entry;
@@ -36,7 +40,8 @@ use crate::in_flight::InFlightQueue;
 use crate::link::{Link, ReportedCauses};
 use crate::resp::{self, RespError, Value};
 
-/// Maximum length of a reply: the result bound of a script, the event that exceeds it, and their framing.
+/// Maximum length of an incomplete reply in bytes. It covers the bytes after which a script stops, the event that exceeds them,
+/// and the framing. A longer reply closes the connection.
 const REPLY_BYTES_MAX: usize = 64 << 20;
 
 /// A client of Redis.
@@ -51,10 +56,12 @@ pub(crate) struct Redis {
     epoch: u64,
     /// Number of connections so far. It is part of new epochs, so that no two connections create the same epoch.
     connections: u64,
-    /// Known end of the log, now (`last`) and at the start of the connection (`past_until`).
+    /// Last known sequence of the log: now (`last`), and at the start of the connection (`past_until`).
     last: u64,
     past_until: u64,
+    /// True if the log was opened on this connection.
     is_live: bool,
+    /// True if a read has no reply yet.
     is_reading: bool,
     write: Write,
     /// Refusals since the last accepted record.
@@ -64,18 +71,21 @@ pub(crate) struct Redis {
     reported: ReportedCauses,
     login: Login,
     scripts: [Vec<u8>; 4],
+    /// Commands without a reply, in order, with the time when each was sent.
     pending: VecDeque<(Pending, u64)>,
     flight: InFlightQueue,
-    /// Records for the next append: encoded arguments, and positions in the outbox.
+    /// Records for the next append: their encoded arguments (`batch`), and their positions in the outbox (`batched`).
     batch: Vec<u8>,
     batched: Vec<u64>,
     input: Vec<u8>,
     output: Vec<u8>,
     events: VecDeque<Event>,
+    /// Time when the last bytes arrived.
     heard_ms: u64,
     /// Time when the last reply was complete, and time when bytes of an incomplete reply arrived.
     answered_ms: u64,
     arrived_ms: u64,
+    /// Time when the last read was sent.
     read_ms: u64,
     now_ms: u64,
 }
@@ -85,12 +95,10 @@ pub(crate) struct Redis {
 enum Write {
     /// The first append has no result yet.
     Unknown,
+    /// The server has accepted the last append.
     Taken,
     /// The server has refused records since `since_ms`. The next attempt is due at `retry_ms`, or in progress (`u64::MAX`).
-    Refused {
-        since_ms: u64,
-        retry_ms: u64,
-    },
+    Refused { since_ms: u64, retry_ms: u64 },
 }
 
 struct Keys {
@@ -186,14 +194,14 @@ impl Redis {
             resp::command(&mut self.output, &[b"SCRIPT", b"LOAD", script]);
             self.pending.push_back((Pending::Load(at), now_ms));
         }
-        // The reply is a pushed message.
+        // SUBSCRIBE has no entry in `pending`, because its reply is a pushed message.
         resp::command(&mut self.output, &[b"SUBSCRIBE", &self.keys.news]);
     }
 
     pub fn handle_closed(&mut self, cause: &str, now_ms: u64) {
         self.now_ms = now_ms;
         match self.pending.front() {
-            // A server with TLS closes connections without TLS.
+            // A TLS server may close the connection on the plain-text greeting.
             Some((Pending::Hello, _)) if self.link.is_up() && !self.link.server().is_tls => {
                 let scheme = tls_scheme(self.link.server());
                 self.end(&format!(
@@ -237,6 +245,7 @@ impl Redis {
         }
         if self.link.is_up() {
             input.drain(..taken);
+            // Bytes of an incomplete reply extend its timeout. A pushed message (`>`) is no reply.
             if input.first().is_some_and(|kind| *kind != b'>') {
                 self.arrived_ms = now_ms;
             }
@@ -264,7 +273,7 @@ impl Redis {
         } else if let Write::Refused { since_ms, retry_ms } = self.write
             && retry_ms <= now_ms
         {
-            // Another server may accept records by now.
+            // This server has refused records for a whole timeout. Another one may accept them.
             if self.link.has_others() && since_ms + ANSWER_MS_MAX <= now_ms {
                 return self.fail(&self.refusal.clone());
             }
@@ -274,7 +283,7 @@ impl Redis {
             };
             self.ask_to_write();
         } else if self.is_live && !self.is_reading && now_ms >= self.read_ms + PING_MS {
-            // A pushed message may have been dropped, and the server must show that it responds.
+            // The message that announces new records may have been dropped. The reply also shows that the server is alive.
             self.read();
         }
     }
@@ -312,6 +321,7 @@ impl Redis {
     }
 
     pub fn transmit(&mut self) -> &mut Vec<u8> {
+        // Append when the caller fetches bytes, so that records that were sent together share one append.
         self.append();
         &mut self.output
     }
@@ -321,6 +331,7 @@ impl Redis {
             if let [kind, _, last] = &message[..]
                 && kind.as_text() == Some(b"message")
             {
+                // Another append has moved the log's end. `read_on` requests the messages up to there.
                 self.last = self.last.max(last.as_number().unwrap_or(0));
             }
             return Ok(());
@@ -428,7 +439,7 @@ impl Redis {
         }
     }
 
-    /// Drops the state of the connection. Requests and records must be sent again.
+    /// Drops the state of the connection. Requests for the past and unacknowledged records must be sent again.
     fn forget_connection(&mut self) {
         (self.is_live, self.is_reading) = (false, false);
         self.write = Write::Unknown;

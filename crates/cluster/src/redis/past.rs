@@ -25,6 +25,7 @@ impl Redis {
         }
     }
 
+    /// Requests the messages after the last one that was examined.
     pub(super) fn ask_past_on(&mut self, collector: Box<Collector>) {
         let (epoch, from) = (self.epoch.to_string(), (collector.at + 1).to_string());
         let up_to = collector.request.up_to.to_string();
@@ -60,9 +61,10 @@ impl Redis {
         };
         let (from, up_to) = (collector.at + 1, collector.request.up_to);
         match first.as_number() {
-            // Sequences are assigned without holes.
+            // Sequences have no holes, so the log has removed the messages before the first one that was found.
             Some(first) if first > from => collector.miss(first - 1),
             Some(_) => {}
+            // The log has another epoch, or no message in this range.
             None => collector.miss(up_to),
         }
         let mut goes_on = true;

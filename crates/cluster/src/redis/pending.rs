@@ -8,6 +8,7 @@ pub(super) enum Pending {
     /// The address of the master, from a Sentinel.
     Master,
     Select,
+    /// A script, by its index in `SCRIPTS`.
     Load(usize),
     Open,
     /// An append of these records, given by their positions in the outbox.

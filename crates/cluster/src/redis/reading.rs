@@ -9,6 +9,8 @@ use crate::exchange::{Event, Place};
 use crate::resp::{self, Value};
 
 impl Redis {
+    /// Requests the state of the log. Sends a candidate epoch, which the log adopts if it has no epoch or lacks the newest
+    /// message that this node knows.
     pub(super) fn open(&mut self) {
         let (place, stored_ms) = self.newest_known();
         let known = [self.epoch, place.map_or(0, |place| place.epoch)];
@@ -35,8 +37,8 @@ impl Redis {
         self.pending.push_back((Pending::Open, self.now_ms));
     }
 
-    /// Returns the newest position that was read or acknowledged, and the time when the log stored the message at that position. A
-    /// record may be acknowledged and then lost before it was read.
+    /// Returns the newest position that was read or acknowledged, and the time when the log stored the message there. The log
+    /// may lose an acknowledged record before this node has read it.
     pub(super) fn newest_known(&self) -> (Option<Place>, Option<u64>) {
         let is_newer = |place: Place| self.reached.is_none_or(|it| it < place);
         match self.acknowledged {
@@ -45,11 +47,19 @@ impl Redis {
         }
     }
 
+    /// Handles the state of the log. Decides where reading starts, and reports a gap if messages may be missing before it.
+    ///
+    /// | Position that was read | Start |
+    /// |---|---|
+    /// | same epoch, the next message exists | after the position, without a gap |
+    /// | same epoch, the next messages were removed | at the oldest message |
+    /// | another epoch, or none | at the newest `past_max` messages |
     pub(super) fn on_open(&mut self, value: &Value<'_>) -> Option<()> {
         let [epoch, last, oldest, lost, stored_ms] = value.as_array()? else {
             return None;
         };
         (self.epoch, self.last) = (epoch.as_number()?, last.as_number()?);
+        // Sequence before the oldest message. If the log is empty, all its messages were removed.
         let oldest = match oldest.as_number()? {
             0 => self.last,
             oldest => oldest - 1,
@@ -83,6 +93,7 @@ impl Redis {
         }
         self.past_until = self.last;
         self.is_live = true;
+        // The log counts as ready only after it has accepted an append, so test it with one without records.
         self.ask_to_write();
         Some(())
     }
@@ -111,6 +122,7 @@ impl Redis {
         self.read_ms = self.now_ms;
     }
 
+    /// Requests the next messages if the log is known to have any and no read is in progress.
     pub(super) fn read_on(&mut self) {
         let is_behind = self.reached.is_some_and(|it| it.seq < self.last);
         if self.is_live && !self.is_reading && is_behind {
@@ -118,6 +130,7 @@ impl Redis {
         }
     }
 
+    /// Handles the reply to a read. Returns `None` if the reply is malformed.
     pub(super) fn on_read(&mut self, value: &Value<'_>) -> Option<()> {
         let [last, entries] = value.as_array()? else {
             return None;
@@ -129,6 +142,7 @@ impl Redis {
             self.on_entry(entry)?;
         }
         let reached = self.reached?;
+        // The log has assigned later sequences, but has removed their messages.
         if entries.is_empty() && reached.seq < last {
             self.notice_removed(last - reached.seq);
             self.begin(last);
@@ -137,6 +151,7 @@ impl Redis {
         Some(())
     }
 
+    /// Passes on one message. Returns `None` if the entry is malformed or its sequence does not ascend.
     pub(super) fn on_entry(&mut self, entry: &Value<'_>) -> Option<()> {
         let entry = Entry::read(entry)?;
         let (seq, stored) = (entry.seq, entry.stored);
@@ -144,6 +159,7 @@ impl Redis {
         if seq <= reached.seq {
             return None;
         }
+        // Sequences have no holes, so the log has removed the messages in between.
         if seq > reached.seq + 1 {
             self.notice_removed(seq - reached.seq - 1);
             self.begin(seq - 1);
@@ -172,6 +188,7 @@ impl Redis {
         Some(())
     }
 
+    /// Continues after the sequence `seq`, and reports that messages up to there may be missing.
     pub(super) fn begin(&mut self, seq: u64) {
         let place = Place {
             epoch: self.epoch,
@@ -189,7 +206,7 @@ impl Redis {
     }
 }
 
-/// Stored time of a record as an argument of a script.
+/// Returns the stored time of a record as an argument of a script, which is empty if the time is unknown.
 fn stored(ms: Option<u64>) -> String {
     ms.map_or(String::new(), |ms| ms.to_string())
 }

@@ -2,20 +2,31 @@
 
 /// Maximum number of records per append.
 pub(super) const APPEND_MAX: usize = 64;
-/// Maximum number of events per read, and the number of bytes after which a read stops. Redis closes a subscribed connection with
-/// too much pending output (`client-output-buffer-limit`).
+/// Maximum number of events per read.
 pub(super) const READ_MAX: &[u8] = b"512";
+/// Number of bytes after which a read stops. Redis closes a subscribed connection with too much pending output
+/// (`client-output-buffer-limit`).
 pub(super) const READ_BYTES_MAX: &[u8] = b"2097152";
-/// Rank of the newest record to drop per outbox, and seconds to retain the others. The log recognizes the retained ones, which
-/// include all that may be sent again (at most [`IN_FLIGHT_MAX`]).
+/// Rank up to which an append removes records from `sent`, counted from the newest record, which has the rank -1. The newest
+/// 4,096 remain. They include all that a node may send again, at most `IN_FLIGHT_MAX`.
 pub(super) const SENT_RANK: &[u8] = b"-4097";
+/// Seconds after the last append of an outbox at which Redis drops its `sent`.
 pub(super) const SENT_SECONDS: &[u8] = b"600";
 /// Arguments per appended record.
 pub(super) const RECORD_ARGUMENTS: usize = 5;
 
-/// Returns the state of the log. Sets a new epoch if the log has none, is an older copy of the log that the node knows, or has lost
-/// messages that the node knows. Keys: meta, log. Arguments: a new epoch, the node's epoch, its last known sequence, and when the
-/// message there was stored.
+/// Opens the log. The log gets the epoch of `ARGV[1]` if it has none, or if it has lost messages that the node knows. It has
+/// lost messages if its epoch is older than the node's, if it ends before the node's last sequence, or if the message at that
+/// sequence was stored at another time.
+///
+/// - `KEYS`: meta, log
+/// - `ARGV[1]`: epoch to set if a new one is needed
+/// - `ARGV[2]`: newest epoch that the node knows, or empty
+/// - `ARGV[3]`: last sequence that the node knows in that epoch
+/// - `ARGV[4]`: time when the log stored the message at that sequence, or empty if unknown
+///
+/// Returns the epoch, the last sequence, the oldest sequence (0 if the log is empty), 1 if messages were lost or else 0, and
+/// the time when the newest message was stored.
 const OPEN: &[u8] = br"
 local epoch = redis.call('HGET', KEYS[1], 'epoch')
 local last = redis.call('HGET', KEYS[1], 'last') or '0'
@@ -52,14 +63,22 @@ local oldest = redis.call('XRANGE', KEYS[2], '-', '+', 'COUNT', 1)[1]
 return {epoch, last, oldest and string.match(oldest[1], '^%d+') or '0', lost, stored}
 ";
 
-/// Appends records, each once. Without records it tests whether the server accepts writes.
+/// Appends records, each once: a record whose number is in `sent` is not appended again. Without records the script only tests
+/// whether the server accepts writes.
 ///
-/// Keys: meta, log, sent. Arguments: epoch; maximum number of events of the log; channel for notifications; rank of the newest
-/// record to drop from `sent`; seconds to retain the others; the record that was sent before these and must be in the log, or
-/// nothing is appended; the application's fingerprint, or an empty string. Per record: its number; channel; `+` and its name, `-`
-/// for no name, or `=` and its kind; data; the socket to skip.
+/// - `KEYS`: meta, log, sent
+/// - `ARGV[1]`: epoch; the script fails with `EPOCH` if the log has another one
+/// - `ARGV[2]`: maximum number of events of the log
+/// - `ARGV[3]`: channel on which the last sequence is published
+/// - `ARGV[4]`: rank up to which records are removed from `sent`
+/// - `ARGV[5]`: seconds after which `sent` expires
+/// - `ARGV[6]`: number of the record before these records; if `sent` lacks it, the script fails with `ORDER`; empty for no
+///   check
+/// - `ARGV[7]`: fingerprint of the application, or empty
+/// - five arguments per record: number; channel; `+` and the name, `-` for no name, or `=` and the kind; data; socket to skip,
+///   or empty
 ///
-/// Returns when the last record was stored, and all sequences. The time is empty if no record was new.
+/// Returns the time when the new records were stored (empty if no record was new), and the sequence of each record.
 const APPEND: &[u8] = br"
 if redis.call('HGET', KEYS[1], 'epoch') ~= ARGV[1] then
   return redis.error_reply('EPOCH the log was recreated')
@@ -105,8 +124,18 @@ if seq then redis.call('PUBLISH', ARGV[3], seq) end
 return {seq and ms or '', places}
 ";
 
-/// Reads messages from a sequence on. Keys: meta, log. Arguments: epoch, first sequence, maximum number of events, maximum bytes,
-/// the previous sequence, and the time at which its message was stored.
+/// Reads messages from a sequence on. Fails with `EPOCH` if the log has another epoch, and with `LOST` if it lacks the message
+/// that was read last or has a different one at its position.
+///
+/// - `KEYS`: meta, log
+/// - `ARGV[1]`: epoch
+/// - `ARGV[2]`: first sequence to read
+/// - `ARGV[3]`: maximum number of messages
+/// - `ARGV[4]`: number of bytes after which the script stops
+/// - `ARGV[5]`: sequence that was read last
+/// - `ARGV[6]`: time when the log stored the message at that sequence, or empty if unknown
+///
+/// Returns the log's last sequence and the messages.
 const READ: &[u8] = br"
 if redis.call('HGET', KEYS[1], 'epoch') ~= ARGV[1] then
   return redis.error_reply('EPOCH the log was recreated')
@@ -135,9 +164,17 @@ until #entries < 16 or #given >= tonumber(ARGV[3]) or bytes >= tonumber(ARGV[4])
 return {last, given}
 ";
 
-/// Searches events of some channels between two sequences. Keys: meta, log. Arguments: epoch, first and last sequence, maximum
-/// number of events examined, maximum bytes of the result, then the channels. Returns the first sequence in this part of the log,
-/// the last one examined, and the events.
+/// Searches the messages of some channels between two sequences.
+///
+/// - `KEYS`: meta, log
+/// - `ARGV[1]`: epoch; if the log has another one, the script finds nothing
+/// - `ARGV[2]`, `ARGV[3]`: first and last sequence
+/// - `ARGV[4]`: maximum number of messages that are examined
+/// - `ARGV[5]`: number of bytes in the result after which the script stops
+/// - from `ARGV[6]` on: the channels
+///
+/// Returns the first sequence that the log has in this range (empty if none), the last sequence that was examined, and the
+/// messages.
 const PAST: &[u8] = br"
 if redis.call('HGET', KEYS[1], 'epoch') ~= ARGV[1] then
   return {'', ARGV[3], {}}
@@ -173,6 +210,6 @@ pub(super) const SCRIPT_OPEN: usize = 0;
 pub(super) const SCRIPT_APPEND: usize = 1;
 pub(super) const SCRIPT_READ: usize = 2;
 pub(super) const SCRIPT_PAST: usize = 3;
-/// Maximum number of events that one search examines. A search takes one or two milliseconds, in which Redis serves no other
+/// Maximum number of messages that one search examines. A search takes one or two milliseconds, in which Redis serves no other
 /// client.
 pub(super) const PAST_LOOKS_MAX: &[u8] = b"1024";

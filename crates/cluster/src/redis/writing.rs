@@ -14,12 +14,14 @@ impl Redis {
             && self.output.len() + self.batch.len() < UNSENT_BYTES_MAX
     }
 
+    /// Adds a record to the next append. A full batch is sent immediately.
     pub fn send(&mut self, record: &Outgoing<'_>, now_ms: u64) {
         self.now_ms = now_ms;
         // No floor is needed, because the script itself checks the epoch.
         self.flight.push(record.outbox, now_ms, false, 0);
         resp::argument(&mut self.batch, record.outbox.to_string().as_bytes());
         resp::argument(&mut self.batch, record.channel);
+        // The first byte separates names from kinds: see `APPEND`.
         let (mark, text) = match (record.content.text(), record.name) {
             (Some(content), _) => (b'=', content),
             (None, Some(name)) => (b'+', name),
@@ -55,8 +57,9 @@ impl Redis {
     pub(super) fn ask_to_write(&mut self) {
         let records = std::mem::take(&mut self.batched);
         let epoch = self.epoch.to_string();
-        // The record before these records, if it has no reply yet. Records with a reply are in the log. If this one is missing
-        // there, the script appends nothing.
+        // The last record that was sent before these and has no reply yet. If the server has refused it, the script must also
+        // refuse these records, because the log would otherwise store them in the wrong order. Without such a record no check
+        // is needed.
         let before = self
             .pending
             .iter()
@@ -96,11 +99,11 @@ impl Redis {
             .push_back((Pending::Append(records), self.now_ms));
     }
 
-    /// Handles a temporary refusal. Records sent after the refused ones are refused too, because they would be stored out of order.
-    /// The caller sends all of them again when the server accepts writes.
+    /// Handles a temporary refusal. Records that were sent after the refused ones are refused, too, because the log would store
+    /// them in the wrong order. The caller sends all of them again when the server accepts writes.
     pub(super) fn on_refused(&mut self, words: &str) {
         let since_ms = match self.write {
-            // An append that was sent before the first refusal arrived.
+            // This append was sent before the first refusal arrived. The next attempt is already scheduled.
             Write::Refused { retry_ms, .. } if retry_ms != u64::MAX => return,
             Write::Refused { since_ms, .. } => since_ms,
             _ => self.now_ms,
@@ -122,6 +125,7 @@ impl Redis {
         self.tell_away(cause);
     }
 
+    /// Handles the reply to an append. Returns `None` if the reply is malformed.
     pub(super) fn on_appended(&mut self, records: &[u64], value: &Value<'_>) -> Option<()> {
         let [stored, places] = value.as_array()? else {
             return None;
