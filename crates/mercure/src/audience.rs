@@ -1,14 +1,15 @@
 //! Selects the subscribers of an update.
 //!
-//! Subscribers with the same topics and the same rights receive the same updates: they share one *view*, a number. For
-//! an update, views are looked up by its topics, and each distinct template of all subscribers is tried once per topic.
-//! The work for an update is therefore its topics times the distinct templates, plus the selected views. It does not depend
-//! on the number of other subscribers. The number of distinct templates is bounded, including those in rights.
-//! A template in rights is tried once for all views that have it; rights to an exact topic are looked up.
+//! Subscribers with the same topics and the same rights receive the same updates, so they share one *view*, which is a number.
+//! The exact topics of views are in a map, and an update looks its topics up in it. Each distinct template of all views is
+//! compared with each topic of the update. So an update costs its topics times the distinct templates, plus the selected views.
+//! It does not depend on the number of other subscribers.
 //!
-//! A view lasts as long as a subscriber holds its number. An ended view is removed by the first update that meets one
-//! of its templates, and by a search whenever there is no room for a new template. So at most one update tries the
-//! templates of subscribers that have disconnected.
+//! The number of distinct templates is bounded, including those in rights. A template in rights is compared once for all views
+//! that have it.
+//!
+//! A view is in use while a subscriber holds its number (an `Rc`). An update first removes ended views from the templates that
+//! it would compare. If there is no room for a new template, a search removes ended views, too.
 //!
 //! The templates per client address are also bounded, so that one address cannot use up the total.
 
@@ -20,13 +21,15 @@ use crate::TEMPLATE_BYTES;
 use crate::selector::{Selector, SelectorError, Syntax};
 use crate::topic::Topic;
 
-/// Minimum number of views at which ended views are collected.
+/// Number of views up to which ended ones are not searched for. Above it, they are removed each time the number has doubled.
 const KEPT_MIN: usize = 1024;
 
-/// Maximum number of views that are visited for one refused subscriber, in search of room for its templates.
+/// Maximum number of views that one search for ended views visits, so that a subscriber that is refused for lack of room costs
+/// little.
 const SEARCHED_MAX: usize = 1024;
 
-/// Minimum number of addresses at which addresses without subscribers are collected.
+/// Number of addresses up to which those without subscribers are not searched for. Above it, they are removed each time the
+/// number has doubled.
 const ADDRESSES_MIN: usize = 1024;
 
 /// Reason why a subscriber gets no view.
@@ -72,7 +75,7 @@ struct Selectors {
 }
 
 impl View {
-    /// Returns the number of templates as which the view counts.
+    /// Returns the number of the view's templates, weighted by size.
     fn templates(&self) -> usize {
         let both = self.topics.templates.iter().chain(&self.private.templates);
         both.map(|selector| selector.templates()).sum()
@@ -140,7 +143,7 @@ impl Listed {
     }
 }
 
-/// Views of the subscribers at one address. Each view is listed once, with the number of templates as which it counts.
+/// Views that the subscribers at one address use, each once, with its number of templates.
 type OfAddress = Vec<(Weak<u64>, usize)>;
 
 /// The views of one worker.
@@ -149,7 +152,7 @@ pub struct Audience {
     templates_per_address_max: usize,
     /// Views by address.
     addresses: HashMap<IpAddr, OfAddress>,
-    /// Number of addresses after the last collection.
+    /// Number of addresses after those without subscribers were last removed.
     kept_addresses: usize,
     /// Maximum number of distinct templates, weighted by size.
     templates_max: usize,
@@ -159,7 +162,7 @@ pub struct Audience {
     templates_len: usize,
     views: HashMap<u64, View>,
     by_rule: HashMap<Rc<Rule>, u64>,
-    /// All views, ordered by the time since they were visited, longest first. May contain removed views.
+    /// All views, in the order in which [`Audience::make_room`] visits them. May contain removed views.
     order: VecDeque<u64>,
     /// Compiled selectors of all views.
     selectors: HashMap<Box<str>, Rc<Selector>>,
@@ -167,7 +170,7 @@ pub struct Audience {
     exact: HashMap<Box<str>, Vec<u64>>,
     templates: HashMap<Box<str>, Template>,
     newest: u64,
-    /// Number of views after the last collection.
+    /// Number of views after all ended ones were last removed.
     kept: usize,
 }
 
@@ -237,7 +240,7 @@ impl Audience {
         Ok(view)
     }
 
-    /// Takes back the view of a subscriber that has left. Removes the view if this was its last subscriber.
+    /// Releases the number of a subscriber that has left. Removes the view if this was its last subscriber.
     pub fn give_back(&mut self, view: Rc<u64>) {
         let number = *view;
         drop(view);
@@ -292,7 +295,7 @@ impl Audience {
             private: Selectors::new(&private),
         };
         self.views.insert(*number, view);
-        // The new view replaces an ended view.
+        // The former view with these selectors has ended. Otherwise it was returned above.
         if let Some(ended) = self.by_rule.insert(rule, *number) {
             self.forget_view(ended);
         }
@@ -321,8 +324,8 @@ impl Audience {
             }
         }
         for template in self.templates.values() {
-            // Templates of clients without rights must not slow down private updates, which also announce each
-            // subscription.
+            // Clients without rights receive no private updates, so skip templates that only such clients have. Private updates
+            // are frequent, because each subscription is announced by one.
             if (template.has_rights || !is_private) && any_matches(&template.selector, topics) {
                 out.extend(template.views.iter().map(|it| it.number));
                 limit_views(out);
@@ -433,7 +436,7 @@ impl Audience {
 
     /// Removes ended views to make room for templates.
     fn make_room(&mut self) -> Result<(), AudienceError> {
-        // The number of steps is limited, so that a subscriber that is refused for lack of room costs little.
+        // Each refused subscriber may cause a search, so bound its cost.
         for _ in 0..SEARCHED_MAX.min(self.order.len()) {
             let Some(number) = self.order.pop_front() else {
                 break;
@@ -461,7 +464,8 @@ impl Audience {
     fn forget_ended(&mut self) {
         let mut ended = Vec::new();
         for template in self.templates.values() {
-            // Ended views that follow a view in use cost no template.
+            // If the first view is in use, the template is needed, whatever the other views are. They are skipped when an
+            // update selects them.
             if template.views.first().is_some_and(Listed::has_ended) {
                 let of_this = template.views.iter().filter(|it| it.has_ended());
                 ended.extend(of_this.map(|it| it.number));

@@ -77,7 +77,7 @@ pub fn read(hub: &Hub, draft: &Draft, request: &Request<'_>) -> Outcome {
         ("GET" | "HEAD", "") => subscribe(hub, draft, request, &query),
         ("QUERY", "") => request::form_of(request)
             .map_err(Refusal::from)
-            // If both the URL and the body have an id, the first one counts, which is the one in the URL.
+            // The first of several values counts. If both the URL and the body have an id, this is the URL's.
             .and_then(|body| subscribe(hub, draft, request, &query.and(body))),
         ("POST", "") => publish(hub, draft, request),
         ("GET" | "HEAD", _) => list(hub, draft, request, path, rest),

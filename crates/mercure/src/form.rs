@@ -28,7 +28,7 @@ impl Form {
         Some(Form(pairs))
     }
 
-    /// Appends the pairs of another form.
+    /// Appends the pairs of another form. For a name that both have, the first value stays first.
     pub fn and(mut self, other: Form) -> Form {
         self.0.extend(other.0);
         self

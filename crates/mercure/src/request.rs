@@ -113,8 +113,8 @@ pub struct Subscribe {
     pub payload: Option<serde_json::Value>,
     /// Payloads per topic, in the draft; empty if all are null.
     pub payloads: Vec<serde_json::Value>,
-    /// Id of the last event that the subscriber received, or `earliest`. Empty if the given id is
-    /// unusable.
+    /// Id of the last event that the subscriber received, or `earliest`. Empty if the given id is empty or too long. `None` if
+    /// there is no id.
     pub last_event_id: Option<String>,
     /// Time at which the response ends, in seconds since 1970.
     pub expires_s: Option<u64>,
@@ -123,7 +123,7 @@ pub struct Subscribe {
 /// Result of parsing a request.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Outcome {
-    /// Subscribe, which holds the request.
+    /// Subscribe. The request is held.
     Subscribe(Subscribe),
     /// Publish.
     Publish(Update),

@@ -19,10 +19,10 @@ const EXPRESSIONS_MAX: usize = 16;
 /// Syntax of selectors.
 #[derive(Clone, Debug, Default)]
 pub enum Syntax {
-    /// A topic or a template.
+    /// Version 0.x: a topic, or a URI template.
     #[default]
     Templates,
-    /// A type with a topic, or with a URL pattern relative to this URL.
+    /// Draft of version 1.0: a type and a topic, or a type and a URL pattern relative to this URL.
     Matchers(Arc<Url>),
 }
 
@@ -159,8 +159,8 @@ impl Selector {
         }
     }
 
-    /// Returns the number of templates as which the selector counts. Templates and patterns are compared with each topic, so they
-    /// count as one per [`TEMPLATE_BYTES`] of compiled size.
+    /// Returns the number of templates for the limits. Templates and patterns are compared with each topic, so each
+    /// [`TEMPLATE_BYTES`] of their compiled size count as one.
     pub fn templates(&self) -> usize {
         let bytes = match self {
             Selector::Any | Selector::Exact(_) => return 0,
@@ -238,7 +238,8 @@ fn write_expression(expression: &str, out: &mut String) -> Result<bool, Selector
         }
         is_exploded |= explodes;
     }
-    // A value may be undefined; a list or map is written with commas, or as names and values.
+    // An undefined variable expands to nothing. Lists and maps are written with commas, and maps with `=` between name and
+    // value.
     let mut class = String::from("(?:[-.0-9A-Za-z_~");
     if operator.allows_reserved {
         class.push_str(r"!#$&'()*+,/:;=?@\[\]");

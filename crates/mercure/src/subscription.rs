@@ -135,7 +135,8 @@ impl Subscriber {
                 document["@context"] = CONTEXT.into();
                 None
             };
-            // Only the last update has the id. A client that resumes after the first update would otherwise miss the others.
+            // Only the last update has the id. A client that disconnects earlier then resumes before all of these updates, and
+            // misses none.
             let id = if place + 1 == wanted.len() { id } else { "" };
             write_event(id, kind, None, &document.to_string(), out);
         }

@@ -32,11 +32,11 @@ const SELECTORS_MAX: usize = 1024;
 /// Names of the claim; the second is for issuers that accept only URLs as names.
 const CLAIMS: [&str; 2] = ["mercure", "https://mercure.rocks/"];
 
-/// Verifier of publishers' or subscribers' tokens. Clones share the keys, also after the keys were replaced.
+/// Verifier of publishers' or subscribers' tokens. Clones share the keys: [`Verifier::replace`] replaces them in all clones.
 #[derive(Clone)]
 pub struct Verifier {
     keys: Arc<RwLock<Arc<[Key]>>>,
-    /// A token was signed by an unknown key.
+    /// True if a token was refused because its key may be missing.
     has_missed: Arc<AtomicBool>,
 }
 
@@ -180,7 +180,8 @@ impl Verifier {
         *self.keys.write().unwrap_or_else(PoisonError::into_inner) = other.keys();
     }
 
-    /// Returns true if a token since the last call named, or seems to need, a key that is missing.
+    /// Returns true if a token was refused since the last call because its key may be missing: no key has its `kid`, or it has
+    /// no `kid` and no key verifies its signature. The caller may then fetch the keys again.
     pub fn take_missed(&self) -> bool {
         self.has_missed.swap(false, Ordering::Relaxed)
     }
@@ -249,7 +250,7 @@ impl Verifier {
             return Err(TokenError::Malformed);
         }
         let header = jsonwebtoken::decode_header(token).map_err(|error| match error.kind() {
-            // This case includes `none`, which is no accepted algorithm.
+            // The algorithm is unknown, for example `none`.
             jsonwebtoken::errors::ErrorKind::Json(_) => TokenError::Key,
             _ => TokenError::Malformed,
         })?;
@@ -485,7 +486,7 @@ fn has_critical(token: &str) -> bool {
     }
     let header = token.split('.').next().unwrap_or_default();
     let mut bytes = vec![0; header.len() + 3];
-    // An unreadable header is refused by the parser of the remaining fields.
+    // A header that is not base64 has no `crit` here. `decode_header` refuses it later.
     let len = URL_SAFE_NO_PAD.decode_slice(header, &mut bytes);
     let header = len.ok().and_then(|len| bytes.get(..len));
     let header = header.and_then(|it| serde_json::from_slice::<Header>(it).ok());

@@ -12,7 +12,7 @@ pub(super) struct Compiled {
     literal: Box<str>,
     /// Expression for the text after the prefix. `None`: there must be no such text.
     expression: Option<Expression>,
-    /// The expression covers the entire component, including the prefix.
+    /// True if the expression covers the entire component, including the prefix.
     is_whole: bool,
 }
 
@@ -52,8 +52,8 @@ pub(super) fn compile(
     };
     parser.run()?;
     let (literal, rest) = (parser.literal, parser.out);
-    // Match the whole component if the pattern contains its own expressions. Assertions in them,
-    // such as `\b`, depend on the text before them.
+    // Compare the complete component if the pattern contains regular expressions. Their assertions, such as `\b`, depend on the
+    // text before them, which would be missing without the prefix.
     let is_whole = !rest.is_empty() && tokens.iter().any(|it| it.kind == Kind::Regexp);
     let expression = match (rest.is_empty(), is_whole) {
         (true, _) => None,
@@ -237,8 +237,8 @@ impl<'a> Parser<'a> {
                 if text.starts_with('/') {
                     url::path_of(text, true)
                 } else {
-                    // The text is the rest of a segment. Behind `/-`, `.` and `..` are not removed as
-                    // dot segments.
+                    // The text continues a segment, so `.` and `..` at its start are not dot segments. With `/-` before it,
+                    // `path_of` treats it as the rest of a segment.
                     url::path_of(&format!("/-{text}"), true)
                         .strip_prefix("/-")
                         .unwrap_or_default()

@@ -101,8 +101,8 @@ pub(super) fn end_of_regexp(rest: &str) -> Option<usize> {
             }
             b'(' => {
                 depth += 1;
-                // Refuse groups inside the expression. A capturing group would become a group of the pattern. A named group
-                // captures too, and each group is stored for each state of the expression.
+                // Refuse groups inside the expression. A capturing group would count as a group of the pattern, and the engine
+                // stores each group, also a named one, once for each state of the expression.
                 let rest = &bytes[at + 1..];
                 if !rest.starts_with(b"?") || rest.starts_with(b"?<") || rest.starts_with(b"?P") {
                     return None;
