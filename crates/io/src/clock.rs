@@ -4,8 +4,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::time::{ClockId, Timespec, clock_gettime};
 
-/// Offset of both clocks of this process from the machine's clocks, or [`STILL`]. Only tests of applications change it
-/// from 0.
+/// Milliseconds by which both clocks of this process are ahead of the machine's clocks, or [`STILL`]. Only tests of
+/// applications change it from 0.
 static AHEAD_MS: AtomicU64 = AtomicU64::new(0);
 
 /// Value of `AHEAD_MS` while both clocks are stopped at the times in the following statics.
@@ -90,7 +90,8 @@ pub fn unix_us() -> u64 {
     }
 }
 
-/// A time before the clock's epoch becomes 0: callers compute deadlines, not dates before 1970.
+/// Converts to milliseconds. A time before the clock's epoch becomes 0, because callers compute deadlines, not dates before
+/// 1970.
 #[inline]
 fn as_ms(time: Timespec) -> u64 {
     let seconds = u64::try_from(time.tv_sec).unwrap_or(0);

@@ -13,16 +13,17 @@ use std::time::{Duration, Instant};
 /// Duration above which an operation may have blocked.
 const SLOW: Duration = Duration::from_millis(1);
 
-/// Elapsed time that restores one unit of credit, in the same units.
+/// Milliseconds that must elapse to restore one millisecond of credit.
 const PENALTY: u32 = 20;
 
-/// Maximum time without operations in the loop.
+/// Maximum time without credit, however long an operation blocked.
 const PENALTY_MAX: Duration = Duration::from_secs(10);
 
-/// Maximum credit: the delay that one request may cause for others.
+/// Maximum credit: the time for which one request may block the loop after a quiet period.
 const CREDIT_MAX: Duration = Duration::from_millis(5);
 
-/// The credit, as the time at which it is zero: every twenty milliseconds since then are one millisecond of credit.
+/// The credit, stored as the time at which it is zero. Each 20 ms since that time are 1 ms of credit. While that time is in the
+/// future, there is no credit.
 #[derive(Default)]
 pub(super) struct InlineIoBudget {
     nothing_at: Option<Instant>,

@@ -93,10 +93,11 @@ pub enum Started {
     Pending(JobId),
 }
 
-/// Remaining budget of one call for work in the loop.
+/// Work that one call may still do in the loop.
 struct Credit {
     bytes: usize,
-    /// Number of context switches of this thread before its first short operation.
+    /// Number of voluntary context switches of this thread before its first short operation. If the number grows, an operation
+    /// has waited.
     sleeps: Option<i64>,
 }
 
@@ -119,10 +120,10 @@ pub struct Files {
     next_id: JobId,
     /// Number of running jobs.
     working: usize,
-    /// Jobs that wait only because `jobs_max` jobs are running.
+    /// Jobs that only wait until fewer than `jobs_max` jobs are running.
     waiting: VecDeque<JobId>,
     turns: Turns,
-    /// Number of jobs that wait because of `jobs_max`, or until other jobs have released their resources.
+    /// Number of all waiting jobs: those in `waiting`, and those that wait for resources of other jobs.
     waiting_len: usize,
     /// Bytes of unfinished jobs.
     waiting_bytes: usize,
@@ -130,7 +131,8 @@ pub struct Files {
     over: HashMap<JobId, Outcome>,
     news: VecDeque<(JobId, u64)>,
     inline_io_budget: InlineIoBudget,
-    /// Start time of a short call that the application makes in the loop, and the thread's context switches before it.
+    /// Start time of a short call that the application makes in the loop, and the number of the thread's voluntary context
+    /// switches before it.
     tried: Option<(Instant, i64)>,
     ended: Vec<Ended>,
 }
@@ -353,7 +355,7 @@ impl Files {
         }
     }
 
-    /// Starts a job that has its turn for all its keys.
+    /// Starts a job that is the first in the queues of all its keys.
     fn begin(&mut self, id: JobId, job: Job) -> Option<Outcome> {
         self.working += 1;
         self.work(id, job)
@@ -409,7 +411,8 @@ impl Files {
                 let answer = op.run();
                 let now = Instant::now();
                 if inline_io_budget::is_slow(now - began) {
-                    // If the thread did not sleep, the time went to another process instead of the disk.
+                    // Without a voluntary context switch, the thread did not wait for the disk. Another process had the core,
+                    // so the budget is not charged.
                     let since = inline_io_budget::sleeps();
                     if since != sleeps {
                         self.inline_io_budget.spend(now - began, now);
@@ -433,6 +436,7 @@ impl Files {
             && let Op::Write { bytes, .. } = &mut op
             && matches!(bytes, data::Bytes::Lent(..))
         {
+            // The operation still has the caller's bytes. Replace them with the copy, which outlives the call.
             *bytes = data.bytes();
         }
         if let Some(ring) = &mut self.ring {
@@ -487,7 +491,7 @@ impl Files {
                     .get(&next)
                     .is_some_and(|job| self.turns.has_all(next, &job.keys))
             {
-                // The job has waited longer than the jobs that wait only because of `jobs_max`.
+                // This job has also waited for its keys, so it starts before the jobs that only wait for `jobs_max`.
                 self.waiting.push_front(next);
             }
         }
@@ -501,7 +505,7 @@ impl Files {
             };
             self.waiting_len -= 1;
             let Some(job) = self.jobs.remove(&id) else {
-                // Every waiting ID has a job.
+                // Not reached: every waiting job is in `jobs`.
                 continue;
             };
             let waiter = job.waiter;

@@ -156,7 +156,8 @@ impl Op {
                     Err(errno @ (Errno::NOENT | Errno::ACCESS | Errno::NOTDIR)) => {
                         Some(Err(errno.raw_os_error()))
                     }
-                    // Not cached, an older kernel, or a seccomp filter: an unconditional call returns the real result.
+                    // The path is not cached, or the kernel or a seccomp filter refuses this call. A call that may wait returns
+                    // the actual result.
                     Err(_) => None,
                 }
             }

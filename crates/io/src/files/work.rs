@@ -531,7 +531,7 @@ async fn fill(
         ops.call(Op::Permit { file, mode }).await?;
     }
     match write(ops, file, data, 0, BLOCK_BYTES).await {
-        // The target contains none of the written bytes.
+        // The bytes were written to the temporary file. The target has none of them, so report no written bytes.
         Err(Failure::System { errno, .. }) => return Err(errno.into()),
         written => written?,
     };

@@ -249,7 +249,7 @@ impl Network {
         if reset {
             stream.break_off();
         }
-        // Report the bytes again that a fault held back; otherwise a correct engine would stall.
+        // A fault has withheld these bytes, so report them again. Otherwise a correct engine would wait for them forever.
         stream.edge |= would_block || bytes_max < there;
         if would_block {
             return Ok(None);

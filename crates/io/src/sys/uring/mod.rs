@@ -137,7 +137,7 @@ impl Uring {
     fn tell_broken(&mut self, fd: Fd) {
         let slot = &self.slots[fd as usize];
         match slot.kind {
-            // A collected send still refers to the descriptor. It will fail by itself.
+            // A collected send still refers to the descriptor, so do not close it yet. The send will fail, too.
             Kind::Leaving if slot.is_sending => {}
             Kind::Leaving => self.finish_close(fd),
             _ => self.tell_end(fd),
@@ -311,7 +311,7 @@ impl Driver for Uring {
     }
 
     fn release(&mut self, fd: Fd) -> bool {
-        // Submit earlier sends first: they must precede the bytes of the next process.
+        // Submit earlier sends first. Their bytes must precede those that the next process sends.
         self.submit_sends();
         let slot = self.slot(fd);
         if slot.is_sending || slot.has_rest || slot.has_unread() || slot.is_over() {
@@ -327,7 +327,8 @@ impl Driver for Uring {
                 return true;
             }
         }
-        // Bytes have just arrived, and are now in this process.
+        // Bytes arrived before the receive was cancelled. They are in this process, so it must keep the connection: watch it
+        // again.
         let slot = self.slot(fd);
         slot.kind = Kind::Stream;
         slot.token = token;
@@ -416,7 +417,7 @@ impl Driver for Uring {
     }
 
     fn reset_on_close(&mut self, fd: Fd) {
-        // Drop the stored bytes. Otherwise closing would wait until the kernel has accepted them.
+        // Drop the stored bytes. Otherwise `close` would first wait until the kernel has accepted them.
         self.drop_rest(fd);
         socket::reset_on_close(fd);
     }

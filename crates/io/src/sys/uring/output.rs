@@ -23,7 +23,8 @@ impl Uring {
     /// Prepares a send to `fd`. Returns `None` if the send would block; an event follows then.
     fn begin_send(&mut self, fd: Fd) -> io::Result<Option<()>> {
         if self.slot(fd).is_sending {
-            // Never two concurrent sends: the second must not overtake bytes that the first could not send.
+            // Complete the earlier send first. If the kernel accepts only a part of it, the bytes of the second send must not
+            // overtake the rest.
             self.submit_sends();
         }
         let slot = self.slot(fd);
@@ -173,7 +174,7 @@ impl Uring {
 
     fn send_rest(&mut self, fd: Fd) {
         let Some(rest) = self.rests.get_mut(&fd) else {
-            // The bytes were already sent.
+            // All stored bytes were sent before this event.
             return;
         };
         while rest.sent < rest.bytes.len() {

@@ -31,7 +31,7 @@ impl Uring {
             if filled == buf.len() || !slot.may_hold_more {
                 break;
             }
-            // Bytes in the socket are newer than bytes that were already received.
+            // Handle completed receives before the socket is read, because their bytes arrived earlier.
             if self.ring.has_completions() {
                 self.reap();
                 continue;
@@ -96,7 +96,8 @@ impl Uring {
         read
     }
 
-    /// Returns all buffers to the kernel. Connections with unread bytes receive no more for now.
+    /// Copies unread bytes out of the pool, so that the kernel has all buffers during the wait. A connection with unread bytes
+    /// receives nothing until its owner has read them.
     pub(super) fn set_unread_aside(&mut self) {
         let mut unread = std::mem::take(&mut self.unread);
         for fd in unread.drain(..) {
@@ -119,7 +120,7 @@ impl Uring {
                 Receiving::Off => slot.receiving = Receiving::Stopped,
                 Receiving::Stopping | Receiving::Stopped => {}
             }
-            // If it were not listed, the end of the peer's stream would not be reported.
+            // List the descriptor although it receives nothing, so that the next wait polls for the peer's end.
             self.list_idle(fd);
         }
         self.unread = unread;
@@ -186,7 +187,7 @@ impl Uring {
         let slot = &mut self.slots[fd as usize];
         if remote > slot.remote {
             slot.remote = remote;
-            // If the receive missed the end, the owner's read calls `recv` on the socket.
+            // The receive may have missed the end. Then the owner's next read calls `recv` on the socket.
             slot.may_hold_more |= !slot.is_over();
             self.tell_end(fd);
         }
