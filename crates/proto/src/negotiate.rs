@@ -62,7 +62,7 @@ impl Codings {
         }
         Codings {
             weights: named.map(|weight| weight.or(others).unwrap_or(0)),
-            // `*` applies to `identity` only if it forbids it, with a weight of 0.
+            // `*` with a weight of 0 forbids `identity`. With any other weight it does not apply to `identity`.
             identity: identity.or(others.filter(|&weight| weight == 0)),
         }
     }
@@ -74,7 +74,7 @@ impl Codings {
     #[must_use]
     pub fn best(&self, available: impl IntoIterator<Item = Coding>) -> Option<Coding> {
         let mut best = None;
-        // A coding wins a tie with `identity`.
+        // Start below the weight of `identity`, so that a coding of the same weight is preferred to it.
         let mut best_weight = self.identity.unwrap_or(1).saturating_sub(1);
         for coding in available {
             let weight = self.weights[coding as usize];

@@ -244,7 +244,8 @@ fn version_stop(rest: &[u8]) -> Stop {
         let refusal = match (i, byte) {
             (0..5, _) if byte == NAME[i] => continue,
             (5 | 7, b'0'..=b'9') | (6, b'.') | (8, b'\r') => {
-                // Decide at the minor digit: before it, the text may still be invalid instead of another version.
+                // Report another major version only at the minor digit. Until then, the bytes may turn out not to be a version
+                // at all.
                 if i == 7 && rest[5] != b'1' {
                     Refusal::Version
                 } else {
@@ -253,7 +254,7 @@ fn version_stop(rest: &[u8]) -> Stop {
             }
             (_, b'\n') => Refusal::BareLineFeed,
             (9, _) => Refusal::BareCarriageReturn,
-            // `HTTP/2` has no minor digit.
+            // A later version may have no minor digit, as `HTTP/2`.
             (6, b'\r') if rest[5] != b'1' => Refusal::Version,
             _ => Refusal::RequestLine,
         };

@@ -97,8 +97,8 @@ const HIGHS: u64 = u64::from_ne_bytes([0x80; 8]);
 pub(crate) fn value_end(buf: &[u8], mut at: usize) -> usize {
     while let Some(eight) = buf.get(at..).and_then(<[u8]>::first_chunk::<8>) {
         let word = u64::from_le_bytes(*eight);
-        // The high bit of each byte that is below 0x20 or DEL. A borrow can set wrong bits, but only above a correct one,
-        // and only the lowest bit is used.
+        // Set the high bit of each byte that is below 0x20 or DEL. A borrow can set wrong bits, but only above a correct one.
+        // Only the lowest set bit is used.
         let below_space = word.wrapping_sub(ONES * 0x20) & !word & HIGHS;
         let flipped = word ^ (ONES * 0x7f);
         let delete = flipped.wrapping_sub(ONES) & !flipped & HIGHS;

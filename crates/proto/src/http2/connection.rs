@@ -167,13 +167,14 @@ pub(super) enum Drain {
 /// Payload of the PING between the two GOAWAY frames of [`Connection::drain`].
 pub(super) const DRAIN_PING: [u8; 8] = *b"fm-drain";
 
-/// Priority from a PRIORITY_UPDATE received before its stream was opened.
+/// Stream identifier and priority of a PRIORITY_UPDATE that arrived before the stream was opened.
 pub(super) type Early = (u32, Priority);
 
 /// Number of streams whose priority is stored before they are opened (RFC 9218, section 7.1).
 pub(super) const EARLY_PRIORITIES: usize = 4;
 
-/// Bytes that a stalled stream must send to restart its write time-out.
+/// Number of bytes that a stalled stream must send to restart its write time-out. Without this minimum, a peer could hold a
+/// response for ever by opening the window for one byte at a time.
 pub(super) const STALL_BYTES_MIN: u16 = 4096;
 
 /// One connection. The module documentation lists the caller's duties.
@@ -208,8 +209,8 @@ pub struct Connection {
     pub(super) size_update_due: bool,
     /// True after the table size update was sent. It is needed only once.
     pub(super) size_update_sent: bool,
-    /// Number of DATA and HEADERS frames that may still arrive on streams refused before the client acknowledged the
-    /// limit.
+    /// Number of DATA and HEADERS frames that may still arrive without counting as a flood: on streams that were refused before
+    /// the client knew the limit of streams.
     pub(super) uninformed_frames: u16,
 }
 

@@ -100,8 +100,8 @@ impl std::fmt::Display for Flood {
 /// Number of kinds with a bucket: all but the last.
 const BUCKETS: usize = Flood::COUNT - 1;
 
-/// Credit that a control frame uses instead of being counted. Each sent byte gives one unit: a client updates both
-/// windows whenever it has consumed a part of them.
+/// Credit that one control frame uses up. HEADERS and DATA give one unit per byte, so a control frame is free for each 512
+/// bytes. A client sends WINDOW_UPDATE for both windows whenever it has consumed a part of them.
 const FRAME_COST: u32 = 512;
 
 /// Minimum credit for a HEADERS or DATA frame: a PING, a WINDOW_UPDATE of the stream, one of the connection, and one
@@ -120,7 +120,8 @@ const RESET_CREDIT_MAX: u16 = 1_000;
 pub(super) struct Meters {
     buckets: [Bucket; BUCKETS],
     credit: u32,
-    /// Last request that was received before output was last sent. The client cannot have seen responses to later requests.
+    /// Last request that was received before output was last passed to the kernel. The client cannot have seen a response to a
+    /// later request when it resets that request.
     answerable: u32,
     reset_credit: u16,
 }
@@ -147,7 +148,7 @@ impl Meters {
         self.reset_credit = (self.reset_credit + 1).min(RESET_CREDIT_MAX);
     }
 
-    /// Records that all output was passed to the kernel; `last` is the last request received before.
+    /// Records that all output was passed to the kernel. `last` is the last request that was received before.
     #[inline]
     pub(super) fn flushed(&mut self, last: u32) {
         self.answerable = last;

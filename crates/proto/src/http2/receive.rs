@@ -199,7 +199,8 @@ impl Connection {
     /// Returns how a stream without an entry was closed.
     fn gone(&self, stream: u32) -> Gone {
         match self.drain {
-            // All streams above the last stream in GOAWAY are ignored (RFC 9113, section 6.8).
+            // The peer may have opened these streams before it received GOAWAY. Their frames are ignored (RFC 9113, section
+            // 6.8).
             Drain::Final { last } if stream > last && self.role == Role::Server => Gone::ResetHere,
             _ => self.streams.gone(stream),
         }
@@ -223,7 +224,7 @@ impl Connection {
         match self.gone(stream) {
             Gone::ResetHere => Ok(()),
             Gone::Closed => Err(Violation::StreamClosed),
-            // Trailers of a refused stream whose identifier is no longer stored.
+            // This may be the trailers of a stream that was refused, and whose identifier is no longer stored.
             Gone::Forgotten if self.uninformed_frames > 0 => Ok(()),
             Gone::Forgotten => Err(Violation::StreamOrder),
         }
@@ -361,9 +362,10 @@ impl Connection {
         if stream.is_some_and(|stream| stream.reset_state == ResetState::Open)
             && self.role == Role::Client
         {
-            // The number of streams that this side opens bounds the resets of a server.
+            // A server can reset only streams that this side has opened, so their number bounds its resets.
             return Ok(());
         }
+        // The client resets the stream before it has a response. Credit from responses does not cover that.
         if stream.is_some_and(|stream| stream.writing == Writing::Head) {
             return self.count(Flood::Resets, c.now_ms, c.limits);
         }

@@ -40,11 +40,11 @@ pub struct Parser {
     /// Searches for CR LF `--` boundary. Only the first byte of the delimiter is a CR; [`Parser::scan`] relies on this.
     delimiter: Finder<'static>,
     state: State,
-    /// Number of bytes of the delimiter at the end of the last piece. They are consumed; if the delimiter does not continue, they
-    /// were data.
+    /// Number of bytes of the delimiter with which the last piece ended. They were consumed without an event. If the next piece
+    /// does not continue the delimiter, they were data.
     matched: usize,
-    /// Leading bytes of `matched` that are never content: the line end that is missing at the start of a body, or that
-    /// already ended the part's headers.
+    /// Number of leading bytes of `matched` that are never data. At the start of a body, the delimiter's line end is missing
+    /// and only assumed. After a part's headers, it is the line end that ended them.
     assumed: usize,
     /// Header bytes of the part that is starting.
     head: Vec<u8>,
@@ -166,7 +166,8 @@ impl Parser {
             self.assumed = 0;
             self.delimiter_found(take)?;
         } else if same < input.len() {
-            // The bytes were data. No delimiter can start within them, because only their first byte is a CR.
+            // The matched bytes were data. No other delimiter can start within them, because only the first byte of a delimiter
+            // is a CR.
             let data = std::mem::take(&mut self.assumed)..std::mem::take(&mut self.matched);
             self.data(&self.delimiter.needle()[data], take)?;
         }

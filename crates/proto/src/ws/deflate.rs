@@ -34,8 +34,8 @@ pub const LEVELS: std::ops::RangeInclusive<u8> = 1..=9;
 /// End of every flushed block, which messages omit (RFC 7692, section 7.2.1).
 const TAIL: [u8; 4] = [0, 0, 0xff, 0xff];
 
-/// The tail and an empty final block. Only a message that stops between two blocks reaches the end of the stream with
-/// it.
+/// The tail, and an empty final block. The decompressor reaches the end of the stream only if the message stops between two
+/// blocks, which detects a truncated message.
 const TAIL_AND_END: [u8; 6] = [0, 0, 0xff, 0xff, 3, 0];
 
 /// Maximum number of DEFLATE streams in one message: after a final block, another stream may follow (RFC 7692, section
@@ -44,7 +44,7 @@ const TAIL_AND_END: [u8; 6] = [0, 0, 0xff, 0xff, 3, 0];
 /// One stream is usual, and two occur. Each stream copies a window, so without a limit a small message could cost seconds.
 const STREAMS_MAX: usize = 4;
 
-/// Maximum growth of a small message that is compressed only so that later messages can refer to it.
+/// Maximum growth in bytes of a small message that is compressed only so that later messages can refer to it.
 const INVESTED_BYTES_MAX: usize = 4;
 
 /// Maximum length of a message that may grow. A longer message that does not shrink is not text.
@@ -73,7 +73,7 @@ pub struct Context {
 struct Window {
     /// Invariant: at most `bytes_max`.
     bytes: Vec<u8>,
-    /// Zero if no history is needed.
+    /// Maximum length of `bytes`. Zero if no history is needed.
     bytes_max: usize,
     bits: u8,
 }
@@ -96,7 +96,7 @@ impl Context {
         };
         Self {
             sent: Window::new(sent.0, if sent.1 { 0 } else { SENT_BYTES_MAX }),
-            // An implementation that agrees to 8 bits and uses zlib compresses with 9; see deflateInit2 in zlib.
+            // If 8 bits were agreed, zlib nevertheless compresses with 9 (`deflateInit2`). Store enough history for that.
             received: Window::new(
                 received.0.max(WINDOW_BITS_MIN),
                 if received.1 { 0 } else { usize::MAX },
@@ -338,8 +338,8 @@ impl Decompressor {
         out: &mut Vec<u8>,
     ) -> Result<(), Violation> {
         let start = out.len();
-        // An empty payload contains no block. Some implementations send it for an empty message, and it can have no other
-        // meaning.
+        // An empty payload contains no block, so the decompressor would refuse it. Some implementations send it for an empty
+        // message, and it can have no other meaning.
         if !payload.is_empty() {
             let stream = self
                 .stream
@@ -390,7 +390,7 @@ impl<'a> Inflating<'a> {
         self.out
             .reserve_exact(expected.clamp(ROOM_BYTES_MIN, self.bytes_max.max(ROOM_BYTES_MIN)));
         self.begin()?;
-        // If a final block ends the payload, the tail has nothing to complete.
+        // A payload that ends with a final block is complete. Any other payload needs the tail that its sender has removed.
         if self.take(payload)? || self.take(&TAIL_AND_END)? {
             Ok(())
         } else {

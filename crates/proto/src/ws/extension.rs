@@ -202,8 +202,9 @@ impl Offer {
             return None;
         }
         let server_named = self.server_max_window_bits.is_some() || server_bits < WINDOW_BITS_MAX;
-        // Only a client that names `client_max_window_bits` accepts a limit on it (RFC 7692, section 7.1.2.2). Other
-        // clients are accepted with a window of any size; the server can still ask them to drop it.
+        // The server may limit the client's window only if the client has named `client_max_window_bits` (RFC 7692, section
+        // 7.1.2.2). Any other client is accepted with the largest window. The server can still request that it drops the window
+        // after each message.
         let client_bits = self.client_max_window_bits;
         let client_bits = client_bits.map(|wish| wish.min(policy.client_max_window_bits));
         Some(Agreed {

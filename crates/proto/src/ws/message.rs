@@ -239,7 +239,7 @@ impl Partial {
         self.header[kept..kept + taken].copy_from_slice(&input[..taken]);
         match Header::parse(&self.header[..kept + taken], &rules.frame)? {
             Parse::Partial => {
-                // No header is longer than the buffer, so the complete input was stored.
+                // The header is incomplete, so it is shorter than the buffer, which therefore has the complete input.
                 self.header_len = kept + taken;
                 Ok((taken, None))
             }
@@ -286,7 +286,8 @@ impl Partial {
         match &mut self.message {
             Some(message) if !header.opcode.is_control() => {
                 let start = message.payload.len();
-                // The maximum length of the message limits the space; for the last frame it is exact.
+                // The last frame of a message states how much is missing. Before it, the message may grow to its maximum
+                // length.
                 let most = if header.fin {
                     missing as usize
                 } else {

@@ -50,7 +50,7 @@ impl Validator {
             self.begun_len += 1;
             match std::str::from_utf8(&self.begun[..usize::from(self.begun_len)]) {
                 Ok(_) => self.begun_len = 0,
-                // The next byte continues the character. A fourth byte always decides, so the buffer suffices.
+                // The character is still incomplete. With its fourth byte it is complete or invalid, so the buffer suffices.
                 Err(error) if error.error_len().is_none() => {}
                 Err(_) => return Err(NotUtf8),
             }

@@ -22,13 +22,13 @@ impl Connection {
         let Some(place) = self.streams.find(id) else {
             let gone = self.gone(id);
             self.skip_data(header.len, c);
-            // Before the client knows the limit of streams, this side can refuse more streams than it stores identifiers. The
-            // client may receive the limit before the refusals, so this frame can arrive after the client's acknowledgement of
-            // SETTINGS.
+            // The client opened this stream before it knew the limit of streams. This side may have refused more of them than
+            // it stores identifiers. The client may read SETTINGS before the refusals, so this frame can also arrive after its
+            // acknowledgement of SETTINGS.
             if gone == Gone::Forgotten && self.uninformed_frames > 0 {
                 self.uninformed_frames -= 1;
                 if !header.has(flag::END_STREAM) {
-                    // More DATA or trailers follow.
+                    // More frames of the stream follow, so store its identifier again.
                     self.streams.remember(id, true);
                 }
                 return Ok(None);

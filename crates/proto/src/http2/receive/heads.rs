@@ -13,15 +13,15 @@ use crate::http2::message::{Allowance, Builder, Part};
 use crate::http2::streams::{Gone, Place, Reading, ResetState, STREAMS_MAX, Stream};
 use crate::response::bodiless;
 
-/// Streams with identifiers below this number may be opened before the client knows the limit of streams: a thousand heads, more
-/// than fit into a client's first flight.
+/// End of the identifiers that a client may use before it knows the limit of streams. They are a thousand streams, more heads
+/// than a client can send before it receives SETTINGS.
 const UNINFORMED_STREAMS_END: u32 = 2_000;
 
-/// Number of frames that each of these streams may send after its head: more DATA frames than their shared window allows, and
-/// trailers.
+/// Number of frames after the head of such a stream that do not count as a flood if the stream is refused. They cover trailers,
+/// and more DATA frames than fit into the window that these streams share.
 const UNINFORMED_FRAMES: u16 = 4;
 
-/// Divisor of the limit: in addition, this part of the limit is allowed for reset streams whose handlers have not returned.
+/// Reset streams whose handlers have not returned may exceed the limit of streams by this part of it: a quarter.
 const RESET_PART: usize = 4;
 
 /// Maximum number of interim responses before a final one, as for HTTP/1. They use no window.
@@ -70,7 +70,7 @@ impl Connection {
         let Some(block) = partial.and_then(|partial| partial.block.as_mut()) else {
             return Err(Violation::ContinuationUnexpected);
         };
-        // Frames of full size are bounded by the size of the block.
+        // Count only small frames. The number of full frames is bounded by the size of the block, which `check_block` limits.
         if (payload.len() as u32) < PAYLOAD_BYTES_USUAL {
             if block.continuations == c.limits.continuations_max {
                 return Err(Violation::Flood(Flood::Continuations));
@@ -112,7 +112,7 @@ impl Connection {
             }
             self.follow(block, c)?;
             match self.gone(stream) {
-                // Trailers in flight may end such a stream once; nothing may follow them.
+                // Trailers that were in flight when this side reset the stream may end it once. Nothing may follow them.
                 Gone::ResetHere if end => self.streams.ended_from_both(stream),
                 Gone::Forgotten if end && self.uninformed_frames > 0 => self.uninformed_frames -= 1,
                 _ => self.count(Flood::ResetsCaused, c.now_ms, c.limits)?,
@@ -190,7 +190,8 @@ impl Connection {
         let stream = StreamId(id);
         self.peer_last = id;
         if matches!(self.drain, Drain::Final { last } if id > last) {
-            // Ignored without a response (RFC 9113, section 6.8).
+            // The client sent this request before it received GOAWAY, and may send it again on another connection (RFC 9113,
+            // section 6.8). Decode the block, so that the header table stays equal to the peer's.
             self.follow(block, c)?;
             return Ok(None);
         }
