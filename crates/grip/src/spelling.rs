@@ -1,5 +1,5 @@
-//! Comparison of header names in the form to which applications fold them. CGI, WSGI and similar interfaces map `X-User` and
-//! `X_User` to one variable, so a header that the edge sets has to be removed from clients' requests in every spelling.
+//! Compares header names as applications see them. CGI, WSGI and similar interfaces map `X-User` and `X_User` to one variable.
+//! So if the edge sets a header, it removes that header from clients' requests in every spelling.
 
 /// Maximum length of names that [`Folded::is`] compares, in bytes. A longer name equals no name.
 const BYTES_MAX: usize = 64;

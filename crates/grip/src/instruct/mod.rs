@@ -1,7 +1,7 @@
-//! Instructions from an origin to the edge. An instruction says how to respond to the client, or to hold the client and subscribe
-//! it.
+//! Instructions from an origin to the edge. An instruction makes the edge respond to the client, or hold the client and
+//! subscribe it to channels.
 //!
-//! An instruction is in response headers ([`from_headers`]) or in a JSON body ([`from_json`]); both yield an [`Instruct`].
+//! An instruction is in response headers ([`from_headers`]) or in a JSON body ([`from_json`]). Both yield an [`Instruct`].
 
 mod headers;
 mod json;

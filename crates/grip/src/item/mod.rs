@@ -60,7 +60,8 @@ impl Item {
         OVERHEAD_BYTES + names + meta + response + stream + message
     }
 
-    /// Returns the number of blocks of `block_bytes` as which a content of `bytes` counts. Returns one if `block_bytes` is 0.
+    /// Returns the number of blocks for a content of `bytes` bytes, or for the size that the publisher gave instead. A block
+    /// has `block_bytes` bytes. The result is at least 1, and 1 if `block_bytes` is 0.
     pub fn blocks(&self, bytes: usize, block_bytes: u64) -> u64 {
         let bytes = self.size.map_or(bytes as u64, u64::from);
         match block_bytes {

@@ -14,7 +14,8 @@ pub struct Limits {
     pub wait_ms: u64,
     /// Maximum number of waiting items per channel.
     pub waiting_max: usize,
-    /// Maximum number of waiting items in total, including those released within `wait_ms`.
+    /// Maximum number of waiting items in total. An item that was released early counts until its waiting time would have
+    /// ended.
     pub waiting_total_max: usize,
     /// Maximum size of all waiting items, in bytes.
     pub waiting_bytes_max: usize,
@@ -75,7 +76,8 @@ pub struct Sequencer<T> {
     limits: Limits,
     channels: HashMap<Vec<u8>, Channel<T>>,
     seen: Seen,
-    /// Time, channel, predecessor; in order of time, because all wait equally long.
+    /// Deadline, channel and predecessor of each waiting item, and of items that were released early. The deadlines ascend,
+    /// because all items wait equally long.
     deadlines: VecDeque<(u64, Vec<u8>, Vec<u8>)>,
     /// Bytes of all waiting items.
     waiting_bytes: usize,
@@ -121,8 +123,9 @@ impl<T> Sequencer<T> {
         self.channels.contains_key(channel)
     }
 
-    /// Adopts the state of a channel from another sequencer. `ids` are the ids of recently delivered items, oldest first. The next
-    /// item follows the last one without `no_seq`.
+    /// Adopts the state of a channel from another sequencer. `delivered` are the ids of recently delivered items, oldest first,
+    /// each with its `no_seq`. The last one without `no_seq` becomes the channel's last item, which the next item has to
+    /// follow.
     pub fn prime<'a>(
         &mut self,
         now_ms: u64,
@@ -141,9 +144,9 @@ impl<T> Sequencer<T> {
         }
     }
 
-    /// Records an item of a channel that was delivered without being offered here. Appends the items that waited for it to `out`;
-    /// the channel's next item follows the newest of these. If the item was offered here before, this function only releases the
-    /// items that waited for it.
+    /// Records an item of a channel that was delivered without being offered here. Appends the items that waited for it to
+    /// `out`. The newest of all these becomes the channel's last item. If the item was offered here before, this function only
+    /// releases the items that waited for it.
     pub fn observe(
         &mut self,
         now_ms: u64,
@@ -173,7 +176,8 @@ impl<T> Sequencer<T> {
         if let Some(state) = self.channels.get_mut(channel)
             && state.last_id.as_deref() == Some(id)
         {
-            // The id of the predecessor, which the item's successor now follows, is unknown.
+            // The item's predecessor is the last item again, but its id is unknown. Without a last id, the next item is
+            // accepted whatever its predecessor is.
             state.last_id = None;
         }
     }
@@ -248,6 +252,7 @@ impl<T> Sequencer<T> {
             && prev_id != last_id
         {
             if state.waiting.contains_key(prev_id) {
+                // An item that was not accepted may be offered again.
                 self.seen.remove(channel, id);
                 return Verdict::Rival;
             }
@@ -255,7 +260,6 @@ impl<T> Sequencer<T> {
                 || self.deadlines.len() >= self.limits.waiting_total_max
                 || self.waiting_bytes.saturating_add(order.bytes) > self.limits.waiting_bytes_max
             {
-                // An item that was not accepted may be sent again.
                 self.seen.remove(channel, id);
                 return Verdict::Full;
             }
@@ -287,7 +291,8 @@ impl<T> Sequencer<T> {
                 // The channel was dropped.
                 continue;
             };
-            // The predecessor may have arrived, and since then another item may wait for the same predecessor.
+            // This deadline may be outdated: the predecessor has arrived, and another item now waits for the same predecessor,
+            // with a later deadline.
             let is_due = |waiting: &Waiting<T>| waiting.deadline_ms == deadline_ms;
             if !state.waiting.get(&prev_id).is_some_and(is_due) {
                 continue;
