@@ -35,8 +35,9 @@ impl PublishError {
         matches!(self, Self::Refused { status, .. } if matches!(status, 400 | 405..=407 | 409..=428 | 430..=499))
     }
 
-    /// Returns true if the items may be the cause of the error, although the status does not show it. A filter on the path may have
-    /// rejected an item, or an item may have caused a failure. An overloaded server is excluded, because it refuses all items.
+    /// Returns true if the items may be the cause of the error, although the status does not prove it: a filter of the path in
+    /// front of the edge may have rejected an item, or an item may have caused a failure. An overloaded server is no such case,
+    /// because it refuses all items.
     pub fn is_doubtful(&self) -> bool {
         matches!(self, Self::Refused { status, .. } if !self.is_final() && !matches!(status, 408 | 429 | 503))
     }
@@ -80,7 +81,7 @@ impl Client {
     ) -> Result<(), PublishError> {
         let headers = authorization.map(|value| ("Authorization", value));
         let body = json!({ "items": items }).to_string();
-        // Repeating is safe: ids prevent an edge from delivering an item twice.
+        // `post` may send the request twice. This is safe, because ids prevent an edge from delivering an item twice.
         let authority = self.poster.authority();
         let answer = self
             .poster

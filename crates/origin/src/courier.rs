@@ -16,14 +16,16 @@ use crate::client::{Client, PublishError};
 use crate::pending::{Item, Pending};
 use crate::tls::TlsError;
 
-/// Pause after a failed attempt: the first and the longest.
+/// Pause after the first failed attempt. It doubles with each further one.
 const PAUSE_MIN: Duration = Duration::from_millis(50);
+/// Maximum pause after a failed attempt.
 const PAUSE_MAX: Duration = Duration::from_secs(5);
-/// Maximum time between two checks of the source, without a wake-up.
+/// Maximum time between two checks of the source, if no new item unparks the thread.
 const LOOK: Duration = Duration::from_secs(60);
 /// Minimum interval between log messages about an unavailable edge.
 const SAY_AGAIN: Duration = Duration::from_secs(60);
-/// Number of doubtful refusals after which the courier tests whether a single item is the cause.
+/// Number of consecutive refusals of unclear cause ([`PublishError::is_doubtful`]) after which the courier tests whether a
+/// single item is the cause.
 const DOUBTS: u32 = 4;
 
 /// Next item of a source.
@@ -96,9 +98,10 @@ struct Work<S> {
     pending: Pending,
     /// Time of the last log message about the unavailable edge. `None`: the edge is available.
     said_away: Option<Instant>,
-    /// Number of consecutive doubtful refusals.
+    /// Number of consecutive refusals of unclear cause.
     doubts: u32,
-    /// Number of items at the start of the queue that are sent one by one, to find the refused item among them.
+    /// Number of items at the start of the queue that are sent one by one, because their batch was refused. 0: items are sent
+    /// in batches.
     singly: usize,
 }
 
@@ -263,7 +266,8 @@ impl<S: Source> Work<S> {
         }
     }
 
-    /// Handles a final refusal. Drops the item if the request had only one. Otherwise searches for the refused item.
+    /// Handles a final refusal of the first `count` items. Drops the item if it was the only one. Otherwise the items are sent
+    /// one by one, to find the refused one.
     fn doubt(&mut self, count: usize, error: &PublishError) -> Step {
         self.doubts = 0;
         match count {
@@ -273,7 +277,8 @@ impl<S: Source> Work<S> {
         Step::Next
     }
 
-    /// Drops the first item if the edge accepts the second one and still refuses the first.
+    /// Tests whether the first item causes the refusals. Drops it if the edge accepts the second item and still refuses the
+    /// first.
     fn compare(&mut self, error: &PublishError) -> Step {
         if self.pending.len() < 2 {
             return Step::Pause;
@@ -287,7 +292,7 @@ impl<S: Source> Work<S> {
                 return Step::Pause;
             }
         }
-        // The edge may have recovered in between.
+        // The edge may have recovered between the two requests, so send the first item again.
         match self.try_once(0..1) {
             Ok(()) => {}
             Err(again) if again.is_doubtful() || again.is_final() => self.give_up(0, error),
@@ -328,7 +333,7 @@ impl<S: Source> Work<S> {
         self.singly = self.singly.saturating_sub(range.len());
         let is_first = range.start == 0;
         let place = self.pending.remove(range);
-        // Acknowledge only if no earlier item is pending.
+        // The source releases all items up to the acknowledged position, so acknowledge only if no earlier item is pending.
         if is_first {
             self.source.acknowledge(place);
         }

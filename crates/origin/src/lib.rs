@@ -2,11 +2,15 @@
 //!
 //! Sockets here are blocking, with a deadline. They belong to a command, or to a thread next to a server's event loop.
 //!
-//! In a PHP server `fm_hold` uses it first. `Worker::opening` returns what the client receives before the edge holds
-//! it, and the ids that let the edge detect missed events (`channels/opening.rs` of the engine). Worker 0 has a thread
-//! per edge (`Courier`) that reads the ring itself: a `Follower` of the hub has no slot, so no publisher waits for it,
-//! and `pump` unparks it. The position of each edge is in shared memory. The replacement of worker 0 continues from
-//! there, and the master publishes the rest after the last worker has exited.
+//! # Use in a PHP server
+//!
+//! `fm_hold` calls `Worker::opening` (`channels/opening.rs` of the engine). It returns the bytes that the client receives
+//! before the edge holds it, and the ids by which the edge detects missed events.
+//!
+//! Worker 0 has one thread per edge ([`courier`]), which reads the ring through a `Follower` of the hub. A `Follower` has no
+//! slot in the ring, so no publisher waits for it. `pump` unparks the thread when there are new events. The position of each
+//! edge is in shared memory, so that the replacement of worker 0 continues from there. After the last worker has exited, the
+//! master publishes the remaining events.
 
 #![forbid(unsafe_code)]
 

@@ -6,12 +6,12 @@ use std::ops::Range;
 use fermata_grip::encoding::to_base64;
 use serde_json::{Map, Value, json};
 
-/// Maximum number of items in one request, followed by the content size at which no further item is added. Both limits are half of
-/// Pushpin's.
+/// Maximum number of items in one request: half of Pushpin's limit.
 pub(crate) const BATCH_ITEMS_MAX: usize = 100;
+/// Content size in bytes at which no further item is added to a request: half of Pushpin's limit.
 const BATCH_BYTES_MAX: usize = 400_000;
-/// Minimum number of items in a request, whatever their size. With two items, the response shows whether the edge refuses only the
-/// first one.
+/// Minimum number of items that are read from the source, whatever their size. With a second item, the courier can test whether
+/// the edge refuses only the first one.
 const ITEMS_MIN: usize = 2;
 
 /// A published item.
@@ -33,7 +33,7 @@ pub struct Item {
 #[derive(Default)]
 pub(crate) struct Pending {
     items: Vec<Value>,
-    /// Position and size of each.
+    /// Position in the source, and content size in bytes, of each item.
     marks: VecDeque<(u64, usize)>,
     bytes: usize,
 }
@@ -97,7 +97,8 @@ fn to_json(item: Item) -> Value {
     value
 }
 
-/// JSON cannot represent bytes that are not UTF-8.
+/// Returns a format with this content. Bytes that are not UTF-8 are base64 under `NAME-bin`, because JSON cannot
+/// represent them.
 fn content(name: &str, bytes: Vec<u8>) -> Value {
     match String::from_utf8(bytes) {
         Ok(text) => json!({ name: text }),

@@ -53,7 +53,7 @@ enum Socket {
 }
 
 impl Timed {
-    /// Limits the next read or write to the time that is left.
+    /// Limits the next read or write to the time that is left for the exchange.
     fn limit(&self) -> io::Result<()> {
         let left = left(*self.until.lock().unwrap_or_else(PoisonError::into_inner))?;
         match &self.socket {
@@ -221,6 +221,7 @@ impl HttpPoster {
 
     fn ask(&mut self, request: &[u8]) -> Result<Answer, PostError> {
         let until = Instant::now() + self.timeout;
+        // A server may close a reused connection at any time. If it fails, whatever the error, send the request on a new one.
         if let Some(mut kept) = self.kept.take()
             && let Ok(Some(answer)) = kept.exchange(request, until)
         {
@@ -271,6 +272,7 @@ impl HttpPoster {
         }
         let connected = connect_to(&self.addresses, until);
         if connected.is_err() {
+            // The host may have moved. Resolve its name again at the next attempt.
             self.addresses.clear();
         }
         connected
