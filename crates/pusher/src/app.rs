@@ -126,9 +126,9 @@ pub struct App {
     pub resume: Resume,
     /// Hosts of pages that may connect, such as `example.com` or `*.example.com`. Empty: pages of all hosts may connect.
     pub allowed_origins: Vec<String>,
-    /// True if subscribers are told how many they are (`pusher_internal:subscription_count`).
+    /// True if subscribers receive the number of subscriptions of their channel (`pusher_internal:subscription_count`).
     pub counts_subscriptions: bool,
-    /// Prefix that the names of the application's channels have on the ring, which others also use. `None`: the channels are not
+    /// Prefix of the application's channels in the ring, if users of another protocol share them. `None`: the channels are not
     /// shared.
     pub shared_prefix: Option<String>,
     /// Webhooks for events of the application's channels.

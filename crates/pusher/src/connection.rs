@@ -113,7 +113,7 @@ struct Subscription {
 pub struct Connection {
     /// Subscriptions, without spare capacity, because a client subscribes only a few times and then stays subscribed.
     subscriptions: Box<[Subscription]>,
-    /// Set after the client has signed in or has sent client events.
+    /// State of a connection whose client has signed in or has sent client events. `None` for all others.
     active: Option<Box<Active>>,
 }
 
@@ -277,7 +277,7 @@ impl Connection {
             "pusher:unsubscribe" => self.on_unsubscribe(object(text)),
             "pusher:signin" => self.on_signin(app, socket_id, object(text)),
             event if event.starts_with("client-") => {
-                // The parser skipped the data without validating it, for example the numbers in it.
+                // `Message` skips the data without validating them, for example their numbers.
                 let Ok(carried) = serde_json::from_slice::<CarriedValue>(text) else {
                     return refuse(Code::Malformed, "the data of a message is not JSON");
                 };
@@ -453,7 +453,7 @@ impl Connection {
                 "an event was sent to a channel that the connection is not subscribed to",
             );
         };
-        // Names of subscriptions were checked.
+        // The connection is subscribed to this channel, so its name is valid.
         let access = ChannelName::new(name).map(ChannelName::access);
         if !matches!(access, Ok(Access::Private | Access::Presence)) {
             return refuse("client events are for private and presence channels only");

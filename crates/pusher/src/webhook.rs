@@ -113,22 +113,25 @@ pub fn message<'a>(
 pub struct Occupancy {
     /// Channels reported as occupied.
     occupied: HashMap<String, Occupied>,
-    /// Empty channels, ordered by the time since which they are empty.
+    /// Entries of empty channels, each with the time since which the channel is empty, ascending. An entry may be outdated.
     empty: VecDeque<(u64, String)>,
 }
 
 #[derive(Debug, PartialEq, Eq)]
 enum Occupied {
+    /// The channel has subscriptions.
     Now,
-    /// The occupied event may not have been sent. The channel is empty since this time.
+    /// The channel has no subscriptions since this time. An earlier process may have exited before it reported the channel as
+    /// occupied.
     Doubtful(u64),
     /// The channel has no subscriptions since this time.
     EmptySince(u64),
 }
 
 impl Occupancy {
-    /// Continues from the state of an earlier process. The given channels were reported as occupied, certainly if the flag is true
-    /// and possibly if it is false. Their present subscribers are unknown.
+    /// Continues from the state of an earlier process. The flag of a channel is true if that process has reported it as
+    /// occupied, and false if it may have exited before. The present subscribers are unknown, so all channels count as empty
+    /// until [`Occupancy::set`] is called for them.
     pub fn restore(channels: impl Iterator<Item = (String, bool)>, now_ms: u64) -> Occupancy {
         let channels: Vec<(String, bool)> = channels.take(CHANNELS_MAX).collect();
         let empty = channels
@@ -174,7 +177,7 @@ impl Occupancy {
         }
     }
 
-    /// Returns channels that have been empty for long enough, at most `count_max`.
+    /// Returns events for channels that have been empty for [`VACATED_DELAY_MS`], at most `count_max`.
     pub fn vacated(&mut self, now_ms: u64, count_max: usize) -> Vec<WebhookEvent> {
         let mut vacated = Vec::new();
         while vacated.len() < count_max
@@ -184,7 +187,8 @@ impl Occupancy {
             let Some((since_ms, channel)) = self.empty.pop_front() else {
                 break;
             };
-            // A client may have subscribed since then, and may have left again.
+            // The entry may be outdated: a client may have subscribed since then, and may have left again, which has added a
+            // later entry.
             let (empty, doubtful) = (Occupied::EmptySince(since_ms), Occupied::Doubtful(since_ms));
             let state = self.occupied.get(&channel);
             if state == Some(&empty) || state == Some(&doubtful) {
