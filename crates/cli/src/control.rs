@@ -20,7 +20,7 @@ const LOOK_TIMEOUT_MS: u64 = 2_000;
 /// Maximum number of sockets queried in the search.
 const LOOKS_MAX: usize = 64;
 
-/// Parts of a control socket's path; other sockets are not queried.
+/// Texts, one of which must be in the path of a control socket. Other sockets are not queried.
 const NAMES: [&str; 2] = ["control", "fermata"];
 
 /// Flags of a listening socket in /proc/net/unix (`__SO_ACCEPTCON`).

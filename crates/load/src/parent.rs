@@ -27,11 +27,11 @@ enum Phase {
     /// Receivers hold and the publisher publishes at the rates of the step, until the given time.
     Holding(usize, u64),
     /// Waits until the messages of the previous step have arrived. The phase lasts at least until the first time, so that every
-    /// process reports once more, and at most until the second.
+    /// process reports once more. It lasts at most until the second time.
     Between(usize, u64, u64),
-    /// The publisher waits for its last responses.
+    /// The publisher waits for its last responses, at most until the given time.
     Stopping(u64),
-    /// The last messages arrive.
+    /// The last messages arrive, at most until the given time.
     Settling(u64),
     /// All processes have received the command to exit, and must exit by the given time.
     Ending(u64),
@@ -358,7 +358,7 @@ impl Parent<'_> {
     fn phase_end_us(&self) -> u64 {
         match self.phase {
             Phase::Working => u64::MAX,
-            // Reports show when everything has arrived.
+            // From the first time on, a report may end the phase, so wake only at the second.
             Phase::Between(_, from_us, until_us) => {
                 if self.clock.now_us() < from_us {
                     from_us

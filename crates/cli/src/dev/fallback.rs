@@ -126,7 +126,8 @@ fn answer(failure: &Failure) -> String {
         (Some(file), Some(line)) => format!("<p>{} : {line}</p>", escaped(file)),
         _ => String::new(),
     };
-    // Identifies this page. At the page's first poll, the server may already have replaced this process, and the page must reload.
+    // Identifies this error page, which polls its own address. When the server or another error replaces the page, the response
+    // lacks this text, and the page reloads.
     let mark = format!("{:016x}", fermata_io::random::u64());
     let body = format!(
         "<!doctype html><meta charset=\"utf-8\"><title>Not started</title>\

@@ -25,7 +25,7 @@ const BACKLOG: u64 = 4_096;
 const MANY_CLIENTS: u64 = 20_000;
 /// Minimum free memory in /dev/shm for the ring of a server with default settings.
 const SHARED_BYTES_MIN: u64 = 128 * 1024 * 1024;
-/// An earlier clock was never set: 2025-01-01.
+/// Earliest plausible time: 2025-01-01. An earlier clock was never set.
 const CLOCK_MIN_S: u64 = 1_735_689_600;
 /// Default of tls_ticket_period_ms in seconds, required to load certificates.
 const TICKET_PERIOD_S: u32 = 21_600;

@@ -51,7 +51,7 @@ pub(crate) struct Plan {
     pub warmup_us: u64,
     /// Maximum number of requests of this process, if limited.
     pub requests: Option<u64>,
-    /// Number of the first request, and the increment.
+    /// Number of the first request of this process, and the increment per request.
     pub numbers: (u64, u64),
     pub timeout_us: u64,
     pub interval_us: u64,
@@ -98,7 +98,8 @@ struct Runner<P: Protocol> {
     begun: u64,
     in_flight: u64,
     start_us: u64,
-    /// Last time at which the server responded, or at which a connection with a response was open.
+    /// Time of the last check at which the server was reachable: it had sent a response since the check before, or a connection
+    /// with a response was open.
     served_us: u64,
     /// Number of responses at the last check.
     served: u64,
@@ -233,6 +234,7 @@ impl<P: Protocol> Runner<P> {
     fn dispatch(&mut self) {
         while let Some(&slot) = self.room.front() {
             let now_us = self.clock.now_us();
+            // The connection has lost its room since it was queued.
             if !self.has_room(slot, now_us) {
                 self.room.pop_front();
                 self.connections[slot as usize].queued = false;
@@ -336,7 +338,7 @@ impl<P: Protocol> Runner<P> {
         if !is_current(&self.connections[slot as usize]) {
             return;
         }
-        // Sends the protocol's own output too, not only requests.
+        // The protocol may have output of its own, for example a pong, in addition to requests.
         if !self.connections[slot as usize].unsent.is_empty() {
             self.flush(slot);
         }
@@ -430,7 +432,7 @@ impl<P: Protocol> Runner<P> {
             }
         }
         if self.connections[slot as usize].in_flight.is_empty() {
-            // Servers may close idle connections.
+            // A server may close an idle connection. This is no failure.
             self.close(slot, 0);
         } else {
             self.fail(
@@ -496,7 +498,8 @@ impl<P: Protocol> Runner<P> {
                 connection.unsent.drain(..count);
             }
             Err(error) if !connection.answered => self.fail(slot, &error.to_string()),
-            // A server may respond and close before it has read the request. So read the response; the driver reports the hang-up.
+            // The server may have responded and closed before it read the complete request. Read that response before the
+            // connection fails; the driver reports the hang-up.
             Err(_) => connection.unsent.clear(),
         }
     }
@@ -504,8 +507,8 @@ impl<P: Protocol> Runner<P> {
     /// Checks requests for timeouts, and reopens closed connections.
     fn scan(&mut self) {
         let now_us = self.clock.now_us();
-        // With one connection per request, few connections have a response at this moment. So connections with new responses count
-        // too.
+        // With one connection per request, all connections may be without a response at this moment. So the server also counts
+        // as reachable if there are new responses.
         let served = self.counters.get(Counter::Responses);
         if std::mem::replace(&mut self.served, served) != served
             || self

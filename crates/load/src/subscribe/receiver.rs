@@ -65,7 +65,9 @@ pub(crate) struct Plan {
 /// Publish whose deliveries are being counted.
 #[derive(Debug, Default)]
 struct Arrivals {
+    /// The publish that is being counted: its number, the deliveries so far, and the last delivery time in microseconds.
     current: (u32, u32, u32),
+    /// Completed counts for the next report.
     list: Vec<(u32, u32, u32)>,
 }
 
@@ -143,8 +145,8 @@ pub(crate) fn run(plan: Plan, clock: Clock, link: &mut Link) -> Result<(), Error
 }
 
 impl Plan {
-    /// Returns the server for the `generation`th connection of a client. This is the client's first server, and then a different
-    /// server each time. The clients of one server are spread evenly over all others.
+    /// Returns the server for the `generation`th connection of a client. The first connection uses the client's own server, and
+    /// each further one a different server. If a server fails, its clients are spread evenly over all others.
     fn server(&self, slot: usize, generation: u16) -> &(SocketAddr, String) {
         let count = self.servers.len() as u64;
         let client = self.first + slot as u64;
@@ -212,7 +214,8 @@ impl Receiver {
             if let Some(next_ms) = self.wheel.next_due_ms() {
                 timeout_ms = timeout_ms.min(next_ms.saturating_sub(self.epoll.now_ms()));
             }
-            // No thread polls the sockets during the sleep, so input causes no wake-ups.
+            // During the sleep no thread waits for events, so messages cause no wake-ups. The next wait returns the events of
+            // all of them.
             if is_coalescing {
                 std::thread::sleep(self.plan.coalesce);
                 timeout_ms = 0;
@@ -387,7 +390,7 @@ impl Receiver {
             return;
         }
         let unsent = client.state == State::Opening && !client.rest.is_empty();
-        // Before the request is sent, only an error can be read.
+        // The request is not sent yet, so there is nothing to read except an error.
         if unsent && event.writable && !event.readable && !event.hangup {
             return self.flush(slot);
         }
@@ -512,7 +515,7 @@ impl Receiver {
             State::New | State::Waiting | State::GivenUp => {}
         }
         if client.state == State::Held && !self.plan.resume {
-            // Messages published during the absence are not expected.
+            // Without resumption, messages that are published while the client is away do not count as missing.
             client.next = 0;
             client.next_all = 0;
         }
@@ -598,7 +601,8 @@ impl Receiver {
 }
 
 impl Arrivals {
-    /// Adds one delivery. Deliveries of one publish usually arrive in sequence.
+    /// Adds one delivery. Deliveries of one publish usually arrive in sequence, so only a change of the number completes a
+    /// count.
     fn add(&mut self, number: u32, took_us: u64) {
         let took_us = u32::try_from(took_us).unwrap_or(u32::MAX);
         if self.current.0 != number {
