@@ -171,7 +171,7 @@ impl Address {
             None => return Err(AddressError::Scheme),
         };
         let rest = rest.strip_suffix('/').unwrap_or(rest);
-        // A password may contain a slash.
+        // A password may contain a slash, so the path starts only after the account.
         let place_at = rest.rfind('@').map_or(0, |at| at + 1);
         let (rest, database) = match rest[place_at..].find('/') {
             Some(at) if scheme.kind == Kind::Redis => {

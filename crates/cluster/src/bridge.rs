@@ -117,7 +117,7 @@ impl Bridge {
         }
     }
 
-    /// Returns true if another part of the past may be requested.
+    /// Returns true if another request for older messages may be made.
     pub fn can_ask_past(&self) -> bool {
         match &self.log {
             Log::Nats(log) => log.can_ask_past(),
@@ -125,7 +125,7 @@ impl Bridge {
         }
     }
 
-    /// Requests a part of the past. The result is [`Event::Past`], or [`Event::PastLost`] if the request must be repeated.
+    /// Requests older messages. The result is [`Event::Past`], or [`Event::PastLost`] if the request must be repeated.
     pub fn ask_past(&mut self, request: PastRequest, now_ms: u64) {
         match &mut self.log {
             Log::Nats(log) => log.ask_past(request, now_ms),

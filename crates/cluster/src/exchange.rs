@@ -5,7 +5,7 @@ use crate::nkey::Credentials;
 
 /// Maximum number of records that were sent and have no acknowledgement. At this number, the bridge accepts no further records.
 pub const IN_FLIGHT_MAX: usize = 1024;
-/// Maximum number of concurrent requests for the past.
+/// Maximum number of concurrent requests for older messages.
 pub const PAST_REQUESTS_MAX: usize = 8;
 /// Number of bytes waiting for the socket at which the bridge accepts no further records.
 pub(crate) const UNSENT_BYTES_MAX: usize = 1 << 20;
@@ -18,7 +18,7 @@ pub(crate) const ARRIVAL_MS_MAX: u64 = 60_000;
 const RETRY_MS_MIN: u64 = 100;
 /// Maximum of this delay.
 const RETRY_MS_MAX: u64 = 2_000;
-/// Interval of PINGs to NATS, and of reads that no message has announced from Redis.
+/// Interval of PINGs to NATS. For Redis, the time after which the bridge reads without having been notified of new messages.
 pub(crate) const PING_MS: u64 = 2_000;
 /// Maximum time without received bytes. After that the bridge closes the connection.
 pub(crate) const SILENCE_MS_MAX: u64 = 6_000;
@@ -67,7 +67,7 @@ impl Options {
             (Some(own), Some(other)) => other
                 .split(|byte| *byte == b',')
                 .any(|other| own.split(',').any(|own| own.as_bytes() == other)),
-            // One side has no fingerprint, because it has an older version, or lacks the setting.
+            // A server of an older version, or without the setting, sends no fingerprint. Accept its records.
             _ => true,
         }
     }
@@ -173,7 +173,7 @@ pub struct Outgoing<'a> {
     pub name: Option<&'a [u8]>,
     /// Data of the event.
     pub data: &'a [u8],
-    /// Socket that is skipped; for [`Content::Direct`], the recipient.
+    /// Worker and key of a socket that does not receive the event. For [`Content::Direct`], the socket that receives it.
     pub except: Option<(u64, u64)>,
 }
 
@@ -201,7 +201,7 @@ pub struct Received {
     pub name: Option<Vec<u8>>,
     /// Data of the event. The data may be any bytes, because other programs may publish to the log.
     pub data: Vec<u8>,
-    /// Socket that is skipped; for [`Content::Direct`], the recipient.
+    /// Worker and key of a socket that does not receive the event. For [`Content::Direct`], the socket that receives it.
     pub except: Option<(u64, u64)>,
     /// Time when the log stored the event, in Unix milliseconds.
     pub unix_ms: u64,
@@ -230,7 +230,7 @@ pub struct PastRequest {
     pub events_only: bool,
 }
 
-/// An entry of the past, in the order of the log.
+/// An entry of a result with older messages, in the order of the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PastEntry {
     /// An event.
@@ -250,7 +250,7 @@ pub enum Event {
     Secure,
     /// Close the connection, without a call of `handle_closed`.
     Disconnect,
-    /// End of the log at the start of a connection. Messages up to this position are past messages.
+    /// End of the log at the start of a connection. The log is ready only after all messages up to this position were read.
     LogEnd {
         /// Position of the last message.
         place: Place,
@@ -276,7 +276,7 @@ pub enum Event {
     Released(u64),
     /// Send the records of the outbox again, from the oldest one that is not released.
     Rewind,
-    /// The result of a request for the past.
+    /// The result of a request for older messages.
     Past {
         /// Id of the request.
         id: u64,
@@ -285,7 +285,7 @@ pub enum Event {
     },
     /// The connection has ended before this request was answered.
     PastLost(u64),
-    /// The log accepts records, and the past was delivered.
+    /// The log accepts records, and all messages were delivered that it had at the start of the connection.
     Ready,
     /// The log is unreachable, with the cause. Each cause is reported once per outage.
     Away(String),

@@ -57,6 +57,7 @@ impl InFlightQueue {
         if let Ok(at) = self.records.binary_search_by_key(&outbox, |it| it.outbox) {
             self.records[at].is_done = true;
         }
+        // Records are released in order. A record that is done waits for those before it.
         while let Some(first) = self.records.front().filter(|first| first.is_done) {
             self.released = Some(first.outbox);
             self.records.pop_front();

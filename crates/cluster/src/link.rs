@@ -127,7 +127,8 @@ impl Link {
         self.referrals = 0;
     }
 
-    /// Records that the past was delivered. Returns true if the log was not ready before.
+    /// Records that the log accepts records, and that all messages were read that it had at the start of the connection.
+    /// Returns true if the log was not ready before.
     pub fn note_ready(&mut self) -> bool {
         !std::mem::replace(&mut self.is_ready, true)
     }
@@ -147,6 +148,7 @@ impl Link {
         let to = named.map_or_else(|| server.referred_to(host, port), Address::clone);
         self.referral = Some((to, server.to_string()));
         self.referrals += 1;
+        // A referral is no failure, so the next attempt needs no delay.
         self.state = State::Down { retry_ms: now_ms };
         std::mem::replace(&mut self.is_ready, false)
     }

@@ -84,6 +84,7 @@ impl Collector {
             let Some((&oldest, _)) = self.found.first_key_value() else {
                 return;
             };
+            // The result has one gap at its start, so dropping the oldest event drops everything up to it.
             self.miss(oldest);
         }
     }
@@ -91,6 +92,7 @@ impl Collector {
     /// Continues with the next channel, from the start. Returns false if all channels were searched.
     pub fn next_channel(&mut self) -> bool {
         self.channel += 1;
+        // Earlier events are in the gap in any case.
         self.at = self.missing_up_to;
         self.channel < self.request.channels.len()
     }

@@ -97,6 +97,7 @@ fn read<'a>(bytes: &'a [u8], at: &mut usize, depth: usize) -> Result<Option<Valu
             let Some(len) = length(line, ELEMENTS_MAX)? else {
                 return Ok(Some(Value::Null));
             };
+            // Each level is a recursive call, so the limit bounds the stack.
             if depth == DEPTH_MAX {
                 return Err(RespError::TooLong);
             }

@@ -538,7 +538,7 @@ fn asks_the_leader_for_messages_a_copy_lacks() {
 
 #[test]
 fn requests_single_messages_without_batches() {
-    // No server responds; an older server does; the user has no permission.
+    // Three cases: no server responds, an older server responds, and the user has no permission.
     let mut talk = Talk::asked_for_the_past();
     let to = talk.asked("DIRECT.GET.").expect("it asks for many");
     talk.give(&to, "NATS/1.0 503\r\n\r\n", "");

@@ -105,8 +105,8 @@ pub(super) struct Held {
 pub(super) struct Past {
     /// Sequence of the last of these messages.
     pub until: u64,
-    /// True if some sequences up to and including `until` may have no message. The message `until` may then never arrive, so
-    /// the past ends when the server reports that no message is pending.
+    /// True if some sequences up to and including `until` may have no message. The message `until` may then never arrive.
+    /// Instead, the server's report that no message is pending shows that all were delivered.
     pub may_have_holes: bool,
     /// True if the server has reported that no message is pending.
     pub is_drained: bool,
@@ -201,18 +201,18 @@ impl Consumer {
 }
 
 impl Past {
-    /// Records whether the server reports that no message is pending. If the past has no holes, the report is ignored: a
-    /// lagging copy also reports it, and the past ends with the message `until`.
+    /// Records whether the server reports that no message is pending. The report is ignored if each sequence up to `until` has
+    /// a message: a lagging copy also reports it, and the message `until` will arrive.
     pub fn note_drained(&mut self, is_drained: bool) {
         self.is_drained |= is_drained && self.may_have_holes;
     }
 
-    /// Ends the past if the log has removed all of its messages, because none of them can be delivered then.
+    /// Handles a description. If the log has removed all of these messages, none of them will be delivered.
     pub fn note_expired(&mut self, answer: &StreamAnswer) {
         self.is_drained |= answer.state.first_seq > self.until;
     }
 
-    /// Returns true if everything up to `until` was delivered or removed.
+    /// Returns true if all of these messages were delivered or removed.
     pub fn is_given(&self, reached: Option<Reached>) -> bool {
         self.is_drained || reached.is_some_and(|it| it.place.seq >= self.until)
     }

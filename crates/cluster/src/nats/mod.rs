@@ -317,12 +317,12 @@ impl Nats {
             && self.output.len() < UNSENT_BYTES_MAX
     }
 
-    /// Returns true if another part of the past may be requested.
+    /// Returns true if another request for older messages may be made.
     pub fn can_ask_past(&self) -> bool {
         self.link.is_live() && self.past.has_room()
     }
 
-    /// Requests a part of the past.
+    /// Requests older messages.
     pub fn ask_past(&mut self, request: PastRequest, now_ms: u64) {
         let (past, mut desk) = self.past();
         past.ask(request, &mut desk, now_ms);
@@ -330,6 +330,7 @@ impl Nats {
 
     /// Releases a record of the outbox without sending it.
     pub fn discard(&mut self, outbox: u64, now_ms: u64) {
+        // Add it to the queue, because records are released in the order of the outbox.
         self.writer.in_flight.push(outbox, now_ms, true, 0);
         self.writer.in_flight.settle(outbox);
     }
@@ -337,6 +338,7 @@ impl Nats {
     /// Returns the next event. Call it after every other method until it returns `None`.
     pub fn poll_event(&mut self) -> Option<Event> {
         let event = self.events.pop_front();
+        // Report acknowledgements before the release of their records.
         event.or_else(|| self.writer.in_flight.released().map(Event::Released))
     }
 
@@ -345,7 +347,7 @@ impl Nats {
         &mut self.output
     }
 
-    /// Returns the requests for the past, and the parts of the bridge that they use.
+    /// Returns the requests for older messages, and the parts of the bridge that they use.
     fn past(&mut self) -> (&mut Pasts, Desk<'_>) {
         let desk = Desk {
             options: &self.options,

@@ -34,7 +34,7 @@ const BATCH_MAX: u64 = 256;
 /// Bytes after which a batch ends.
 const BATCH_BYTES_MAX: u64 = 1 << 20;
 
-/// Requests for the past that wait for the log. At most [`PAST_REQUESTS_MAX`].
+/// Requests for older messages that wait for the log. At most [`PAST_REQUESTS_MAX`].
 #[derive(Default)]
 pub(super) struct Pasts {
     open: Vec<OpenPast>,
@@ -46,7 +46,7 @@ pub(super) struct Pasts {
     has_batches: bool,
 }
 
-/// A request for the past.
+/// A request for older messages.
 struct OpenPast {
     collector: Collector,
     source: Source,
@@ -113,6 +113,7 @@ impl Pasts {
     /// Makes a request.
     pub fn ask(&mut self, request: PastRequest, desk: &mut Desk<'_>, now_ms: u64) {
         let collector = Collector::new(request);
+        // The positions of another epoch belong to other messages.
         if collector.request.epoch != desk.epoch || self.is_forbidden {
             let (id, entries) = collector.fail();
             return desk.events.push_back(Event::Past { id, entries });
@@ -207,6 +208,7 @@ impl Pasts {
         let open = &mut self.open[at];
         match message.status() {
             None => {}
+            // The batch is complete, and the copy has further messages.
             Some((204, _)) if pending != Some(b"0") => {
                 let batch = (messages * 2).min(BATCH_MAX);
                 open.source = Source::Copy { batch };
@@ -398,6 +400,7 @@ impl OpenPast {
     fn take(&mut self, older: &Older<'_>, options: &Options) -> Result<Next, String> {
         let (seq, message) = (older.seq, &older.message);
         let collector = &mut self.collector;
+        // A batch may have messages after the requested range.
         if seq > collector.request.up_to {
             return Ok(Next::Channel);
         }
@@ -434,7 +437,7 @@ impl OpenPast {
     }
 }
 
-/// The next question of a request for the past.
+/// The next question of a request.
 enum Next {
     /// A question for the channel's next message.
     Message,
@@ -446,7 +449,7 @@ enum Next {
     Nothing,
 }
 
-/// Headers of a message of a batch.
+/// Headers that the server adds to each message of a batch.
 const HEADER_SEQ: &str = "Nats-Sequence";
 const HEADER_TIME: &str = "Nats-Time-Stamp";
 const HEADER_PENDING: &str = "Nats-Num-Pending";

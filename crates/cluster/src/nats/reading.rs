@@ -131,6 +131,7 @@ impl Nats {
         };
         match consumer.check(&delivery, reached) {
             Checked::New => {}
+            // This message was passed on before, but may be the last one that [`Event::Ready`] waits for.
             Checked::Known => {
                 self.note_ready();
                 return Ok(());

@@ -60,6 +60,7 @@ impl Nats {
         let new = NewStream {
             name: &self.stream,
             subjects: &format!("{}.>", self.options.prefix),
+            // NATS refuses a duplicate window that is longer than the maximum age of messages.
             age_ns_max: (self.options.age_ms_max * 1_000_000).max(DUPLICATES_NS),
             bytes_max: self.options.bytes_max,
             replicas: self.options.replicas,
@@ -285,6 +286,8 @@ impl Nats {
         let Some(consumer) = self.link.consumer_mut() else {
             return Ok(());
         };
+        // Without a comparison the copy counts as correct. If it differs from the messages that were read, the log was
+        // replaced.
         if consumer.resolve_doubt() {
             self.log.is_replaced = true;
             return Err(OTHER_MESSAGE.to_owned());
@@ -298,7 +301,7 @@ impl Nats {
         }
         self.restart_step(now_ms);
         self.log.loss.set_confirmed(false);
-        // A log that has refused messages is still suspect. The delay of reconnects is reset only after it has stored a probe.
+        // A log that has refused messages may refuse them again. Only a probe that it stores resets the delay of reconnects.
         match self.writer.state {
             Write::Accepting | Write::Stalled => self.failures = 0,
             Write::Refused { .. } | Write::Probing { .. } => self.probe_write(now_ms),
@@ -357,7 +360,8 @@ impl Nats {
         Ok(())
     }
 
-    /// Reports [`Event::Ready`] when the log accepts records and the past was delivered.
+    /// Reports [`Event::Ready`] when the log accepts records and all messages were delivered that the stream had when the
+    /// consumer was created.
     pub(super) fn note_ready(&mut self) {
         let reached = self.log.reached;
         let Some(consumer) = self.link.consumer_mut() else {

@@ -190,6 +190,7 @@ impl Redis {
             resp::command(&mut self.output, &[b"SELECT", database.as_bytes()]);
             self.pending.push_back((Pending::Select, now_ms));
         }
+        // The reply has the hash by which EVALSHA runs the script.
         for (at, script) in SCRIPTS.into_iter().enumerate() {
             resp::command(&mut self.output, &[b"SCRIPT", b"LOAD", script]);
             self.pending.push_back((Pending::Load(at), now_ms));
@@ -378,6 +379,7 @@ impl Redis {
                 Ok(())
             }
             (Pending::Hello, _) if !text.starts_with("ERR ") => {
+                // Report only the code, because the text may quote the command with the password.
                 let code = text.split(' ').next().unwrap_or_default();
                 let hint = match code {
                     "WRONGPASS" | "NOAUTH" | "NOPERM" => self.login.hint(self.link.server()),
@@ -426,6 +428,7 @@ impl Redis {
 
     /// Connects to the server that the present server has named.
     fn refer(&mut self, host: &str, port: u16) {
+        // Two servers may name each other, for example during a fail-over.
         if !self.link.can_be_referred() {
             return self.fail("servers name one another, and none has the log");
         }
@@ -439,7 +442,7 @@ impl Redis {
         }
     }
 
-    /// Drops the state of the connection. Requests for the past and unacknowledged records must be sent again.
+    /// Drops the state of the connection. Requests for older messages and unacknowledged records must be sent again.
     fn forget_connection(&mut self) {
         (self.is_live, self.is_reading) = (false, false);
         self.write = Write::Unknown;

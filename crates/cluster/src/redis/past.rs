@@ -9,7 +9,7 @@ use crate::past::Collector;
 use crate::resp::{self, Value};
 
 impl Redis {
-    /// Returns true if another part of the past may be requested.
+    /// Returns true if another request for older messages may be made.
     pub fn can_ask_past(&self) -> bool {
         let is_past = |pending: &&(Pending, u64)| matches!(pending.0, Pending::Past(_));
         self.is_live && self.pending.iter().filter(is_past).count() < PAST_REQUESTS_MAX

@@ -117,7 +117,7 @@ fn nodes_have_one_order_after_crashes_of_the_log(mut log: LogServer) {
             assert!(node.told.contains(&(*place, data.clone())));
         }
     }
-    // A later node reads the past. Events have the same positions there.
+    // A later node reads all messages. Events have the same positions there.
     let mut late = Node::new("late", &url);
     run("the third has the past", &mut [&mut late], |nodes| {
         nodes[0].is_ready && nodes[0].told.len() == 500

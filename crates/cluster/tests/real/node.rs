@@ -24,7 +24,7 @@ pub struct Node {
     /// Number of records received before the last gap.
     before_gap: usize,
     pub is_ready: bool,
-    /// Result of the request for the past.
+    /// Result of the request for older messages.
     pub past: Option<Vec<PastEntry>>,
     pub causes: Vec<String>,
 }

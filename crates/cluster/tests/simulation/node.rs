@@ -27,7 +27,7 @@ pub(super) struct Node {
     /// Stored time of the last record.
     pub(super) reached_ms: Option<u64>,
     pub(super) is_ready: bool,
-    /// Requests for the past without a result, the number of all requests, and of results with events.
+    /// Requests for older messages without a result, the number of all requests, and of results with events.
     pub(super) asked: HashMap<u64, PastRequest>,
     pub(super) questions: u64,
     pub(super) answers: u64,
