@@ -441,10 +441,10 @@ impl Turn<'_> {
     fn pump_stream(&mut self, talk: &mut Talk) -> Step {
         self.outbound().flush(talk)?;
         while talk.phase.wants_more() {
-            let Codec::Zhttp(exchange) = &mut talk.codec else {
+            let Codec::Zhttp(codec) = &mut talk.codec else {
                 break;
             };
-            let events = exchange.next_events();
+            let events = codec.next_events();
             if events.is_empty() {
                 break;
             }
@@ -461,23 +461,23 @@ impl Turn<'_> {
     }
 
     fn on_bytes(&mut self, talk: &mut Talk, bytes: &[u8]) -> Step {
-        if let Codec::Http(exchange) = &mut talk.codec
+        if let Codec::Http(codec) = &mut talk.codec
             && talk.phase.passes_at_once()
-            && exchange.pass(bytes)
+            && codec.pass(bytes)
         {
             return self.clients.pass_at_once(self.worker, talk, bytes);
         }
         let (parts, outcome) = match &mut talk.codec {
-            Codec::Http(exchange) => {
+            Codec::Http(codec) => {
                 let mut events = Vec::new();
-                let outcome = exchange.handle(bytes, &mut events);
+                let outcome = codec.handle(bytes, &mut events);
                 let parts: Vec<ResponsePart> = events.into_iter().filter_map(of_http).collect();
                 (parts, outcome.map_err(|error| error.to_string()))
             }
-            Codec::FastCgi(exchange) => {
+            Codec::FastCgi(codec) => {
                 let mut parts = Vec::new();
                 let mut events = Vec::new();
-                let outcome = exchange.handle(bytes, &mut events);
+                let outcome = codec.handle(bytes, &mut events);
                 for event in events {
                     if let fastcgi::Event::Stderr(text) = &event {
                         let text = String::from_utf8_lossy(text);
@@ -511,11 +511,11 @@ impl Turn<'_> {
         }
         let mut events = Vec::new();
         let outcome = match &mut talk.codec {
-            Codec::Http(exchange) if error.is_none() => exchange
-                .finish(&mut events)
-                .map_err(|error| error.to_string()),
-            Codec::FastCgi(exchange) if error.is_none() => {
-                exchange.finish().map_err(|error| error.to_string())
+            Codec::Http(codec) if error.is_none() => {
+                codec.finish(&mut events).map_err(|error| error.to_string())
+            }
+            Codec::FastCgi(codec) if error.is_none() => {
+                codec.finish().map_err(|error| error.to_string())
             }
             _ => Err(error.unwrap_or_default()),
         };

@@ -75,10 +75,10 @@ impl Edge {
         self.with_talk(talk, |turn, talk| {
             talk.question = None;
             let now_ms = turn.worker.net.now_ms();
-            let Codec::Zhttp(exchange) = &mut talk.codec else {
+            let Codec::Zhttp(codec) = &mut talk.codec else {
                 return Ok(());
             };
-            let outcome = exchange.handle(packet, sequence, now_ms);
+            let outcome = codec.handle(packet, sequence, now_ms);
             if !matches!(talk.phase, Phase::Socket { .. }) {
                 let room_ms = if talk.has_response {
                     turn.policy.limits.idle_ms
@@ -139,21 +139,21 @@ impl Edge {
         let talks: Vec<TalkId> = self.pushpin.services.sessions.values().copied().collect();
         for talk in talks {
             self.with_talk(talk, |turn, talk| {
-                let (Some(stream), Codec::Zhttp(exchange)) = (talk.stream, &mut talk.codec) else {
+                let (Some(stream), Codec::Zhttp(codec)) = (talk.stream, &mut talk.codec) else {
                     return Ok(());
                 };
-                if exchange.is_expired(now_ms) {
+                if codec.is_expired(now_ms) {
                     let reason = "the backend has said nothing for too long";
                     return Err(Stop::retried(Failure::TimeOut, reason));
                 }
-                if let Some(packet) = exchange.keep_alive(now_ms)
+                if let Some(packet) = codec.keep_alive(now_ms)
                     && turn.holds().backends().send_to_session(
                         stream.service,
-                        exchange.peer(),
+                        codec.peer(),
                         &packet,
                     )
                 {
-                    exchange.sent_keep_alive(now_ms);
+                    codec.sent_keep_alive(now_ms);
                 }
                 Ok(())
             });
@@ -209,7 +209,7 @@ impl Outbound<'_> {
             self.policy.limits.response_ms,
         );
         talk.due_ms = now_ms + self.policy.limits.response_ms;
-        let mut exchange = Exchange::default();
+        let mut codec = Exchange::default();
         let question = Question::Session(talk.id());
         let asked = self.backends().ask(service, times, question, |id| {
             let opening = Opening {
@@ -220,13 +220,13 @@ impl Outbound<'_> {
                 has_more,
             };
             let (opened, packet) = Exchange::open(opening, now_ms);
-            exchange = opened;
+            codec = opened;
             packet
         });
         let problem =
             |_| UpstreamError::Local(format!("zhttp/{spec}: too many requests wait for answers"));
         let number = asked.map_err(problem)?;
-        talk.codec = Codec::Zhttp(Box::new(exchange));
+        talk.codec = Codec::Zhttp(Box::new(codec));
         talk.question = Some(number);
         talk.stream = Some(StreamOf { number, service });
         self.services.sessions.insert(number, talk.id());
@@ -254,11 +254,11 @@ impl Outbound<'_> {
             return;
         };
         self.services.sessions.remove(&stream.number);
-        if let Codec::Zhttp(exchange) = &mut talk.codec
-            && let Some(packet) = exchange.cancel()
+        if let Codec::Zhttp(codec) = &mut talk.codec
+            && let Some(packet) = codec.cancel()
             && !self
                 .backends()
-                .send_to_session(stream.service, exchange.peer(), &packet)
+                .send_to_session(stream.service, codec.peer(), &packet)
         {
             let line = "zhttp: a backend is not told that its client has left: it has no connection for that";
             self.worker.net.log_for_client(LogLevel::Debug, line);
@@ -283,14 +283,14 @@ impl Backends<'_> {
     }
 
     pub(super) fn give_credit(&mut self, talk: &mut Talk) {
-        let (Some(stream), Codec::Zhttp(exchange)) = (talk.stream, &mut talk.codec) else {
+        let (Some(stream), Codec::Zhttp(codec)) = (talk.stream, &mut talk.codec) else {
             return;
         };
-        let Some((packet, bytes)) = exchange.credit() else {
+        let Some((packet, bytes)) = codec.credit() else {
             return;
         };
-        if self.send_to_session(stream.service, exchange.peer(), &packet) {
-            exchange.sent_credit(bytes)
+        if self.send_to_session(stream.service, codec.peer(), &packet) {
+            codec.sent_credit(bytes)
         } else {
             // The backend waits for this packet, and no later event would send it.
             self.pause_streams()
@@ -301,40 +301,40 @@ impl Backends<'_> {
         let mut turn_bytes = 0;
         loop {
             let is_sent = talk.is_sent();
-            let Codec::Zhttp(exchange) = &mut talk.codec else {
+            let Codec::Zhttp(codec) = &mut talk.codec else {
                 return Ok(());
             };
             if talk.sent < talk.out.len() {
-                if !exchange.may_send() {
+                if !codec.may_send() {
                     return Ok(());
                 }
                 let piece = &talk.out[talk.sent..];
                 let piece = &piece[..piece.len().min(FILE_PIECE_BYTES)];
-                let (packet, bytes) = exchange.body(piece);
-                if !self.has_room_to(stream.service, exchange.peer(), packet.len()) {
+                let (packet, bytes) = codec.body(piece);
+                if !self.has_room_to(stream.service, codec.peer(), packet.len()) {
                     self.pause_streams();
                     return Ok(());
                 }
-                if !self.send_to_session(stream.service, exchange.peer(), &packet) {
+                if !self.send_to_session(stream.service, codec.peer(), &packet) {
                     return Err(Unheard::Gone);
                 }
-                exchange.sent_body(bytes);
+                codec.sent_body(bytes);
                 talk.sent += bytes;
                 continue;
             }
             if is_sent {
-                let Some(packet) = exchange.body_end() else {
+                let Some(packet) = codec.body_end() else {
                     return Ok(());
                 };
-                if !self.has_room_to(stream.service, exchange.peer(), packet.len()) {
+                if !self.has_room_to(stream.service, codec.peer(), packet.len()) {
                     self.pause_streams();
-                } else if self.send_to_session(stream.service, exchange.peer(), &packet) {
-                    exchange.sent_end();
+                } else if self.send_to_session(stream.service, codec.peer(), &packet) {
+                    codec.sent_end();
                 }
                 return Ok(());
             }
             // Credit is granted only as the client receives bytes.
-            if !exchange.may_send() {
+            if !codec.may_send() {
                 return Ok(());
             }
             if !talk.refill(self.timers, self.worker, &mut turn_bytes)? {
@@ -346,27 +346,27 @@ impl Backends<'_> {
     fn send_frames(&mut self, talk: &mut Talk, stream: StreamOf) -> Result<(), Unheard> {
         let mut turn_bytes = 0;
         loop {
-            let Codec::Zhttp(exchange) = &mut talk.codec else {
+            let Codec::Zhttp(codec) = &mut talk.codec else {
                 return Ok(());
             };
-            if talk.sent == talk.out.len() && !exchange.has_frame() {
+            if talk.sent == talk.out.len() && !codec.has_frame() {
                 return Ok(());
             }
             let room = WINDOW_BYTES + PACKET_BYTES;
             let is_its_turn = turn_bytes < TURN_BYTES_MAX;
-            if !is_its_turn || !self.has_room_to(stream.service, exchange.peer(), room) {
+            if !is_its_turn || !self.has_room_to(stream.service, codec.peer(), room) {
                 self.pause_streams();
                 return Ok(());
             }
-            let (packet, taken) = exchange.frame(&talk.out[talk.sent..]);
+            let (packet, taken) = codec.frame(&talk.out[talk.sent..]);
             talk.sent += taken;
             let Some((packet, bytes, is_done)) = packet else {
                 return Ok(());
             };
-            if !self.send_to_session(stream.service, exchange.peer(), &packet) {
+            if !self.send_to_session(stream.service, codec.peer(), &packet) {
                 return Err(Unheard::Gone);
             }
-            exchange.sent_frame(bytes, is_done);
+            codec.sent_frame(bytes, is_done);
             turn_bytes += bytes;
         }
     }
