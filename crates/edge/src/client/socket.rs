@@ -6,7 +6,7 @@ use fermata_proto::ws::close::CloseCode;
 
 use crate::client::over_http::OverHttp;
 use crate::client::source::Engine;
-use crate::upstream::id::TalkId;
+use crate::upstream::id::UpstreamExchangeId;
 
 /// Close code without a particular reason.
 pub(crate) const NORMAL: u16 = CloseCode::Normal as u16;
@@ -43,7 +43,7 @@ pub(crate) struct Socket {
 /// Kind of connection to an origin.
 pub(crate) enum Via {
     /// A WebSocket to the origin, by its exchange.
-    Pass(TalkId),
+    Pass(UpstreamExchangeId),
     /// WebSocket-over-HTTP.
     Http(Box<OverHttp>),
     /// The built-in test origin, which echoes messages.

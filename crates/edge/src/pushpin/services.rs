@@ -13,7 +13,7 @@ use crate::publish::port::{Port, SESSIONS};
 use crate::pushpin::rendezvous::{self, Rendezvous};
 use crate::routes::{Origin, Routes};
 use crate::settings::Settings;
-use crate::upstream::id::TalkId;
+use crate::upstream::id::UpstreamExchangeId;
 
 /// Maximum number of pending questions of each kind. A further question is refused.
 const ASKED_MAX: usize = 10_000;
@@ -139,9 +139,9 @@ pub(crate) enum Question {
     /// A query to the session service.
     State(crate::pushpin::state::Question),
     /// A request of this exchange.
-    Request(TalkId),
+    Request(UpstreamExchangeId),
     /// A request that opens a session.
-    Session(TalkId),
+    Session(UpstreamExchangeId),
 }
 
 /// Why a question failed.
@@ -180,7 +180,7 @@ pub(crate) struct Services {
     /// Keys of the hash in session ids, so that a backend cannot guess the id of another session.
     seals: RandomState,
     /// Exchange of each session, by number.
-    pub sessions: HashMap<u64, TalkId>,
+    pub sessions: HashMap<u64, UpstreamExchangeId>,
     /// Packets of backends. Handled after the current read, because replies may use the same connection.
     pub inbox: VecDeque<Value>,
     /// In the worker with the ports: connections to other workers, by worker number.
@@ -445,16 +445,20 @@ mod tests {
                 ask(
                     &mut services,
                     SESSIONS + 1,
-                    Question::Request(TalkId::of(talk)),
+                    Question::Request(UpstreamExchangeId::of(talk)),
                 )
             })
             .collect();
-        assert!(!services.may_ask(SESSIONS + 1, &Question::Request(TalkId::of(0))));
+        assert!(!services.may_ask(SESSIONS + 1, &Question::Request(UpstreamExchangeId::of(0))));
         // Another service and state requests have separate limits.
-        ask(&mut services, OTHER, Question::Request(TalkId::of(0)));
+        ask(
+            &mut services,
+            OTHER,
+            Question::Request(UpstreamExchangeId::of(0)),
+        );
         ask(&mut services, SESSIONS, told());
         services.forget(ids[0]);
-        assert!(services.may_ask(SESSIONS + 1, &Question::Request(TalkId::of(0))));
+        assert!(services.may_ask(SESSIONS + 1, &Question::Request(UpstreamExchangeId::of(0))));
         for id in ids {
             services.forget(id);
         }
@@ -466,19 +470,31 @@ mod tests {
     fn requests_leave_sessions_their_places() {
         let mut services = Services::new(Addresses::default(), 0, None);
         for talk in 0..ASKED_MAX as u64 {
-            ask(&mut services, OTHER, Question::Request(TalkId::of(talk)));
+            ask(
+                &mut services,
+                OTHER,
+                Question::Request(UpstreamExchangeId::of(talk)),
+            );
             // The questions are sent, but no replies arrive.
             services.outbox.clear();
         }
-        assert!(!services.may_ask(OTHER, &Question::Request(TalkId::of(0))));
+        assert!(!services.may_ask(OTHER, &Question::Request(UpstreamExchangeId::of(0))));
         assert!(services.may_ask(SESSIONS, &told()));
     }
 
     #[test]
     fn what_was_asked_may_have_been_heard() {
         let mut services = Services::new(Addresses::default(), 0, None);
-        let id = ask(&mut services, OTHER, Question::Request(TalkId::of(0)));
-        let other = ask(&mut services, OTHER, Question::Request(TalkId::of(1)));
+        let id = ask(
+            &mut services,
+            OTHER,
+            Question::Request(UpstreamExchangeId::of(0)),
+        );
+        let other = ask(
+            &mut services,
+            OTHER,
+            Question::Request(UpstreamExchangeId::of(1)),
+        );
         let sent = services
             .outbox
             .get_mut(&OTHER)
@@ -492,15 +508,23 @@ mod tests {
     #[test]
     fn a_question_that_was_asked_has_the_rest_of_its_time() {
         let mut services = Services::new(Addresses::default(), 0, None);
-        let asked = ask(&mut services, OTHER, Question::Request(TalkId::of(0)));
+        let asked = ask(
+            &mut services,
+            OTHER,
+            Question::Request(UpstreamExchangeId::of(0)),
+        );
         services.outbox.clear();
-        ask(&mut services, OTHER, Question::Request(TalkId::of(1)));
+        ask(
+            &mut services,
+            OTHER,
+            Question::Request(UpstreamExchangeId::of(1)),
+        );
         assert_eq!(services.due_ms(), Some(1));
         // The other request was never sent.
         let late = services.take_late(1);
         assert!(matches!(
             &late[..],
-            [(Question::Request(talk), Err(it))] if *talk == TalkId::of(1) && it.is_unheard
+            [(Question::Request(talk), Err(it))] if *talk == UpstreamExchangeId::of(1) && it.is_unheard
         ));
         assert!(services.is_asked(asked));
         assert_eq!(services.due_ms(), Some(2));
@@ -512,7 +536,11 @@ mod tests {
     #[test]
     fn what_answers_no_question_is_a_packet_of_a_session() {
         let mut services = Services::new(Addresses::default(), 0, None);
-        let id = ask(&mut services, OTHER, Question::Session(TalkId::of(0)));
+        let id = ask(
+            &mut services,
+            OTHER,
+            Question::Session(UpstreamExchangeId::of(0)),
+        );
         let name = services.text(&services.pending[&id], id);
         let packet = |condition: Option<&str>| {
             let mut entries = vec![(b"id".to_vec(), Value::from(name.as_str()))];
@@ -532,9 +560,17 @@ mod tests {
     #[test]
     fn what_a_worker_that_has_ended_was_asked_is_lost_alone() {
         let mut services = Services::new(Addresses::default(), 1, None);
-        ask(&mut services, OTHER, Question::Request(TalkId::of(0)));
+        ask(
+            &mut services,
+            OTHER,
+            Question::Request(UpstreamExchangeId::of(0)),
+        );
         services.outbox.clear();
-        let waits = ask(&mut services, OTHER, Question::Request(TalkId::of(1)));
+        let waits = ask(
+            &mut services,
+            OTHER,
+            Question::Request(UpstreamExchangeId::of(1)),
+        );
         let lost = services.take_lost("gone");
         assert!(matches!(&lost[..], [(_, Err(it))] if it.reason == "gone" && !it.is_unheard));
         assert!(services.is_asked(waits));

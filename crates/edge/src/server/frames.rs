@@ -13,7 +13,7 @@ use crate::server::turn::Turn;
 use crate::server::upgrade::{PAUSE_MS, QUEUE_BYTES_MAX, queued_for};
 use crate::timers::Timer;
 use crate::upstream::handshake::new_key;
-use crate::upstream::id::TalkId;
+use crate::upstream::id::UpstreamExchangeId;
 use crate::upstream::reply::Phase;
 use crate::upstream::talk::{Purpose, Step, Stop, Talk};
 
@@ -144,7 +144,7 @@ impl Edge {
     /// Sends a client's message to its origin.
     pub(super) fn pass_message(
         &mut self,
-        id: TalkId,
+        id: UpstreamExchangeId,
         handle: RequestId,
         is_text: bool,
         message: &[u8],
@@ -169,7 +169,7 @@ impl Edge {
     /// Sends a client's ping or pong to its origin.
     pub(super) fn pass_control(
         &mut self,
-        id: TalkId,
+        id: UpstreamExchangeId,
         handle: RequestId,
         is_ping: bool,
         payload: &[u8],
@@ -190,7 +190,7 @@ impl Edge {
     }
 
     /// Closes the connection to the origin after the client closed.
-    pub(super) fn pass_close(&mut self, id: TalkId, code: u16, reason: &[u8]) {
+    pub(super) fn pass_close(&mut self, id: UpstreamExchangeId, code: u16, reason: &[u8]) {
         self.with_talk(id, |turn, talk| {
             let mut frames = Vec::new();
             if code != ABNORMAL

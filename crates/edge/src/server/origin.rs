@@ -24,7 +24,7 @@ use crate::timers::{Timer, Timers};
 use crate::upstream::codec::Codec;
 use crate::upstream::error::UpstreamError;
 use crate::upstream::folders::Filed;
-use crate::upstream::id::TalkId;
+use crate::upstream::id::UpstreamExchangeId;
 use crate::upstream::link_body::PENDING_BYTES_MAX;
 use crate::upstream::parts::Upstream;
 use crate::upstream::reply::Phase;
@@ -55,7 +55,7 @@ impl Edge {
     /// Runs a step of an exchange, and removes the exchange if it ends.
     pub(super) fn with_talk(
         &mut self,
-        id: TalkId,
+        id: UpstreamExchangeId,
         run: impl FnOnce(&mut Turn<'_>, &mut Talk) -> Step,
     ) {
         let (talks, mut turn) = self.turn();
@@ -76,7 +76,7 @@ impl Edge {
 
     /// Disconnects clients whose responses occupy PHP-FPM processes, if the clients of one address occupy more processes than
     /// allowed. Only clients that have read nothing for [`SILENT_MS`] are disconnected, the longest silent one first.
-    fn bound_holding(&mut self, id: TalkId) {
+    fn bound_holding(&mut self, id: UpstreamExchangeId) {
         let Some(own) = self.talks.get(id).and_then(|it| it.phase.spool()) else {
             return missed(());
         };
@@ -86,7 +86,7 @@ impl Edge {
                 .is_some_and(|spool| spool.holds_beside(own))
         });
         let now_ms = self.worker.net.now_ms();
-        let mut longest: Option<(u64, TalkId)> = None;
+        let mut longest: Option<(u64, UpstreamExchangeId)> = None;
         for other in beside {
             if let Some(talk) = self.talks.get_mut(other)
                 && let Owner::Client(handle) = talk.owner
@@ -118,7 +118,7 @@ impl Edge {
         }
     }
 
-    fn holds_too_many(&self, id: TalkId) -> bool {
+    fn holds_too_many(&self, id: UpstreamExchangeId) -> bool {
         let spool = self.talks.get(id).and_then(|it| it.phase.spool());
         spool.is_some_and(Spool::holds_too_many)
     }

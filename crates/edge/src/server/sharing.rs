@@ -10,7 +10,7 @@ use fermata_grip::instruct::{Instruct, is_instruct};
 use crate::client::source::{Asker, Owner, Source};
 use crate::server::edge::Edge;
 use crate::server::tasks::{Ask, Tasks};
-use crate::upstream::id::TalkId;
+use crate::upstream::id::UpstreamExchangeId;
 use crate::upstream::parts::Upstream;
 use crate::upstream::reply::{INSTRUCT_BYTES_MAX, borrowed, read_instruct};
 use crate::upstream::response::Head;
@@ -84,7 +84,7 @@ impl Upstream {
     }
 
     /// Passes the exchange of a client that has left to the first waiting client. Returns false if no client waits.
-    pub(super) fn hand_over(&mut self, talks: &mut Talks, id: TalkId) -> bool {
+    pub(super) fn hand_over(&mut self, talks: &mut Talks, id: UpstreamExchangeId) -> bool {
         let Some(talk) = talks.get_mut(id) else {
             // The exchange has ended.
             return false;

@@ -17,7 +17,7 @@ use crate::server::turn::Turn;
 use crate::upstream::Failure;
 use crate::upstream::error::UpstreamError;
 use crate::upstream::forward::Forwarded;
-use crate::upstream::id::TalkId;
+use crate::upstream::id::UpstreamExchangeId;
 use crate::upstream::response::ResponsePart;
 use crate::upstream::talk::{Purpose, Step, Stop, Talk};
 
@@ -26,7 +26,11 @@ const BODY_BYTES_MAX: u64 = 900_000;
 
 impl Edge {
     /// Handles the backend's reply, or a missing reply.
-    pub(super) fn on_zhttp_answer(&mut self, talk: TalkId, outcome: Result<Value, Unanswered>) {
+    pub(super) fn on_zhttp_answer(
+        &mut self,
+        talk: UpstreamExchangeId,
+        outcome: Result<Value, Unanswered>,
+    ) {
         self.with_talk(talk, |turn, talk| match outcome {
             // An undelivered request may go to the next target.
             Err(it) if it.is_unheard && !talk.targets.is_empty() => {

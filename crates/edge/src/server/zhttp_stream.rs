@@ -28,7 +28,7 @@ use crate::upstream::Failure;
 use crate::upstream::codec::Codec;
 use crate::upstream::error::UpstreamError;
 use crate::upstream::forward::{Forwarded, HANDSHAKE_OWN};
-use crate::upstream::id::TalkId;
+use crate::upstream::id::UpstreamExchangeId;
 use crate::upstream::reply::Phase;
 use crate::upstream::response::{Head, ResponsePart};
 use crate::upstream::talk::{Purpose, Step, Stop, StreamOf, Talk};
@@ -98,7 +98,8 @@ impl Edge {
 
     /// Retries sending to backends whose queues were full.
     pub(super) fn on_streams_due(&mut self) {
-        let talks: Vec<TalkId> = self.pushpin.services.sessions.values().copied().collect();
+        let talks: Vec<UpstreamExchangeId> =
+            self.pushpin.services.sessions.values().copied().collect();
         for talk in talks {
             self.with_talk(talk, |turn, talk| {
                 turn.outbound().flush(talk)?;
@@ -115,7 +116,7 @@ impl Edge {
             self.on_service_answer(answered);
         }
         let sessions = self.pushpin.services.sessions.iter();
-        let begun: Vec<TalkId> = sessions
+        let begun: Vec<UpstreamExchangeId> = sessions
             .filter(|(number, _)| !self.pushpin.services.is_asked(**number))
             .map(|(_, talk)| *talk)
             .collect();
@@ -136,7 +137,8 @@ impl Edge {
         if self.pushpin.services.sessions.is_empty() {
             return;
         }
-        let talks: Vec<TalkId> = self.pushpin.services.sessions.values().copied().collect();
+        let talks: Vec<UpstreamExchangeId> =
+            self.pushpin.services.sessions.values().copied().collect();
         for talk in talks {
             self.with_talk(talk, |turn, talk| {
                 let (Some(stream), Codec::Zhttp(codec)) = (talk.stream, &mut talk.codec) else {

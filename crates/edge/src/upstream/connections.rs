@@ -12,7 +12,7 @@ use crate::routes::Target;
 use crate::timers::{Timer, Timers};
 use crate::upstream::authority::Authority;
 use crate::upstream::error::UpstreamError;
-use crate::upstream::id::TalkId;
+use crate::upstream::id::UpstreamExchangeId;
 use crate::upstream::internal::is_internal;
 use crate::upstream::place::{Place, certified_name, own_name};
 use crate::upstream::resolve::{Found, Resolver};
@@ -29,7 +29,7 @@ const ROOM_MS: u64 = 10;
 /// The owner of a connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum WireUse {
-    Talk(TalkId),
+    Talk(UpstreamExchangeId),
     Idle(Place),
     /// An HTTP/2 connection that carries many requests.
     Carrier,
@@ -230,7 +230,7 @@ impl Connections {
         &mut self,
         worker: &mut Engine,
         timers: &mut Timers,
-        id: TalkId,
+        id: UpstreamExchangeId,
         path: &str,
     ) -> Result<Option<WireId>, UpstreamError> {
         if self.socket_queues.may_try(path, id) {

@@ -12,7 +12,7 @@ use fermata_proto::http2::{
 };
 use fermata_proto::response::{reserved_name, valid_name, valid_value};
 
-use crate::upstream::id::TalkId;
+use crate::upstream::id::UpstreamExchangeId;
 use crate::upstream::place::Place;
 use crate::upstream::response::{Head, ResponsePart, cleaned, interim, length_of};
 
@@ -82,7 +82,7 @@ pub(crate) struct Carrier {
     pub out: Vec<u8>,
     pub sent: usize,
     /// Exchange of each open stream.
-    pub talks: HashMap<StreamId, TalkId>,
+    pub talks: HashMap<StreamId, UpstreamExchangeId>,
     /// Reserved for the health check that opened the connection.
     pub is_private: bool,
     /// A request timed out on the connection while the target was silent. No further request uses the connection.
@@ -132,7 +132,7 @@ pub(crate) struct OnCarrier {
 
 /// Parts of a response that arrived together on one stream.
 pub(crate) struct StreamInput {
-    pub talk: TalkId,
+    pub talk: UpstreamExchangeId,
     pub stream: StreamId,
     pub parts: Vec<ResponsePart>,
     pub lost: Option<StreamLoss>,
@@ -176,7 +176,7 @@ pub(crate) struct Carriers {
     by_wire: HashMap<WireId, Box<Carrier>>,
     by_place: HashMap<Place, Vec<WireId>>,
     /// Exchange that opens a connection to a place while others wait for it.
-    opening: HashMap<Place, TalkId>,
+    opening: HashMap<Place, UpstreamExchangeId>,
     /// Places that support only HTTP/1, with the time until which this is assumed.
     http1: HashMap<Place, u64>,
     /// Places whose waiting exchanges can continue.
@@ -301,18 +301,18 @@ impl Carriers {
     }
 
     /// Returns true if another exchange is opening a connection to this place.
-    pub fn is_opening(&self, place: &Place, talk: TalkId) -> bool {
+    pub fn is_opening(&self, place: &Place, talk: UpstreamExchangeId) -> bool {
         self.opening
             .get(place)
             .is_some_and(|&opener| opener != talk)
     }
 
-    pub fn begin_opening(&mut self, place: Place, talk: TalkId) {
+    pub fn begin_opening(&mut self, place: Place, talk: UpstreamExchangeId) {
         self.opening.insert(place, talk);
     }
 
     /// Notes that the connection is established or has failed. Exchanges that wait for it can continue.
-    pub fn end_opening(&mut self, place: Place, talk: TalkId) {
+    pub fn end_opening(&mut self, place: Place, talk: UpstreamExchangeId) {
         if self.opening.get(&place) == Some(&talk) {
             self.opening.remove(&place);
             self.settled.push(place);
@@ -464,7 +464,7 @@ impl Carrier {
 /// Adds an event to the input of the event's stream.
 fn note(
     event: Event<'_>,
-    talks: &HashMap<StreamId, TalkId>,
+    talks: &HashMap<StreamId, UpstreamExchangeId>,
     message: &Message,
     inputs: &mut Vec<StreamInput>,
 ) {
@@ -543,7 +543,7 @@ fn note(
 /// Returns the input of a stream; `None` after the stream's exchange ended.
 fn input_of<'a>(
     stream: StreamId,
-    talks: &HashMap<StreamId, TalkId>,
+    talks: &HashMap<StreamId, UpstreamExchangeId>,
     inputs: &'a mut Vec<StreamInput>,
 ) -> Option<&'a mut StreamInput> {
     let at = match inputs.iter().rposition(|it| it.stream == stream) {
@@ -577,11 +577,15 @@ mod tests {
 
     const WIRE: WireId = wire(1);
 
-    fn id(number: u64) -> TalkId {
-        TalkId::of(number)
+    fn id(number: u64) -> UpstreamExchangeId {
+        UpstreamExchangeId::of(number)
     }
 
-    fn apply(event: Event<'_>, talks: &HashMap<StreamId, TalkId>, inputs: &mut Vec<StreamInput>) {
+    fn apply(
+        event: Event<'_>,
+        talks: &HashMap<StreamId, UpstreamExchangeId>,
+        inputs: &mut Vec<StreamInput>,
+    ) {
         note(event, talks, &Message::new(), inputs);
     }
 

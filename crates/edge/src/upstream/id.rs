@@ -2,9 +2,9 @@
 
 /// Id of an exchange, unique within a worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct TalkId(u64);
+pub(crate) struct UpstreamExchangeId(u64);
 
-impl TalkId {
+impl UpstreamExchangeId {
     pub fn of(number: u64) -> Self {
         Self(number)
     }

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, VecDeque};
 
 use crate::routes::Origin;
-use crate::upstream::id::TalkId;
+use crate::upstream::id::UpstreamExchangeId;
 use crate::upstream::talk::{Talk, Wait};
 
 /// Maximum number of exchanges that wait for one socket.
@@ -11,17 +11,17 @@ pub(crate) const WAITING_MAX: usize = 4_096;
 
 /// Queues by path of the socket. Exchanges that ended while waiting are skipped.
 #[derive(Debug, Default)]
-pub(crate) struct SocketQueues(pub(crate) HashMap<String, VecDeque<TalkId>>);
+pub(crate) struct SocketQueues(pub(crate) HashMap<String, VecDeque<UpstreamExchangeId>>);
 
 impl SocketQueues {
     /// Returns true if no exchange waits, or this exchange is the first one.
-    pub(crate) fn may_try(&self, path: &str, id: TalkId) -> bool {
+    pub(crate) fn may_try(&self, path: &str, id: UpstreamExchangeId) -> bool {
         self.first(path).is_none_or(|first| first == id)
     }
 
     /// Adds an exchange at the end of the queue, unless it is the first one. Returns false if the
     /// queue is full.
-    pub(crate) fn wait(&mut self, path: &str, id: TalkId) -> bool {
+    pub(crate) fn wait(&mut self, path: &str, id: UpstreamExchangeId) -> bool {
         let queue = self.0.entry(path.to_owned()).or_default();
         if queue.front() == Some(&id) {
             return true;
@@ -34,7 +34,7 @@ impl SocketQueues {
     }
 
     /// Removes the exchange if it is the first one.
-    pub(crate) fn leave(&mut self, path: &str, id: TalkId) {
+    pub(crate) fn leave(&mut self, path: &str, id: UpstreamExchangeId) {
         let Some(queue) = self.0.get_mut(path) else {
             // No exchange waits for this socket.
             return;
@@ -47,7 +47,7 @@ impl SocketQueues {
         }
     }
 
-    pub(crate) fn first(&self, path: &str) -> Option<TalkId> {
+    pub(crate) fn first(&self, path: &str) -> Option<UpstreamExchangeId> {
         self.0.get(path)?.front().copied()
     }
 }
@@ -68,8 +68,8 @@ impl Talk {
 mod tests {
     use super::*;
 
-    fn id(number: u64) -> TalkId {
-        TalkId::of(number)
+    fn id(number: u64) -> UpstreamExchangeId {
+        UpstreamExchangeId::of(number)
     }
 
     #[test]

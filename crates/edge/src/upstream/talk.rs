@@ -17,7 +17,7 @@ use crate::routes::Target;
 use crate::upstream::codec::Codec;
 use crate::upstream::error::UpstreamError;
 use crate::upstream::http2::OnCarrier;
-use crate::upstream::id::TalkId;
+use crate::upstream::id::UpstreamExchangeId;
 use crate::upstream::place::Place;
 use crate::upstream::reply::Phase;
 use crate::upstream::{Failure, HealthAtSend};
@@ -36,7 +36,7 @@ pub(crate) enum Purpose {
 
 /// A request to an origin and its response.
 pub(crate) struct Talk {
-    id: TalkId,
+    id: UpstreamExchangeId,
     pub owner: Owner,
     pub purpose: Purpose,
     /// Reading from the client's WebSocket is paused until the origin accepts more.
@@ -122,9 +122,9 @@ pub(crate) type ShareKey = Vec<u8>;
 pub(crate) struct Sharing {
     pub is_on: bool,
     /// Exchange that is in progress for each key.
-    pub asked: HashMap<ShareKey, TalkId>,
+    pub asked: HashMap<ShareKey, UpstreamExchangeId>,
     /// Exchange that each waiting client shares, by its request.
-    pub waiting: Numbered<RequestId, TalkId>,
+    pub waiting: Numbered<RequestId, UpstreamExchangeId>,
 }
 
 /// Sharing state of one exchange.
@@ -186,7 +186,7 @@ impl Stop {
 
 impl Talk {
     pub(crate) fn new(
-        id: TalkId,
+        id: UpstreamExchangeId,
         owner: Owner,
         source: Source,
         last_ids: Vec<(Vec<u8>, Vec<u8>)>,
@@ -255,7 +255,7 @@ impl Talk {
     }
 
     /// Returns the id of the exchange.
-    pub fn id(&self) -> TalkId {
+    pub fn id(&self) -> UpstreamExchangeId {
         self.id
     }
 }

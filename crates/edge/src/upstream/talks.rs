@@ -2,12 +2,12 @@
 
 use crate::client::source::{Asker, Owner, Source};
 use crate::numbered::Numbered;
-use crate::upstream::id::TalkId;
+use crate::upstream::id::UpstreamExchangeId;
 use crate::upstream::talk::{Purpose, Talk};
 
 /// All exchanges. Code that works on one exchange has no access to the others.
 #[derive(Default)]
-pub(crate) struct Talks(Numbered<TalkId, Box<Talk>>);
+pub(crate) struct Talks(Numbered<UpstreamExchangeId, Box<Talk>>);
 
 impl Talks {
     /// Adds an exchange.
@@ -16,22 +16,23 @@ impl Talks {
     }
 
     /// Removes an exchange that is complete.
-    pub fn end(&mut self, id: TalkId) -> Option<Box<Talk>> {
+    pub fn end(&mut self, id: UpstreamExchangeId) -> Option<Box<Talk>> {
         self.0.remove(&id)
     }
 
-    pub fn get(&self, id: TalkId) -> Option<&Talk> {
+    pub fn get(&self, id: UpstreamExchangeId) -> Option<&Talk> {
         self.0.get(&id).map(|it| &**it)
     }
 
-    pub fn get_mut(&mut self, id: TalkId) -> Option<&mut Talk> {
+    pub fn get_mut(&mut self, id: UpstreamExchangeId) -> Option<&mut Talk> {
         self.0.get_mut(&id).map(|it| &mut **it)
     }
 
     /// Returns the exchanges for which `is_it` returns true, oldest first.
-    pub fn find(&self, is_it: impl Fn(&Talk) -> bool) -> Vec<TalkId> {
+    pub fn find(&self, is_it: impl Fn(&Talk) -> bool) -> Vec<UpstreamExchangeId> {
         let talks = self.0.values();
-        let mut found: Vec<TalkId> = talks.filter(|it| is_it(it)).map(|it| it.id()).collect();
+        let mut found: Vec<UpstreamExchangeId> =
+            talks.filter(|it| is_it(it)).map(|it| it.id()).collect();
         found.sort_unstable();
         found
     }
@@ -48,7 +49,7 @@ impl Talks {
 /// Exchange of each asker.
 #[derive(Default)]
 pub(crate) struct Askers {
-    talks: Numbered<Asker, TalkId>,
+    talks: Numbered<Asker, UpstreamExchangeId>,
     last: u64,
 }
 
@@ -67,27 +68,27 @@ impl Askers {
     }
 
     /// Returns the id of the next exchange.
-    pub fn next_id(&self) -> TalkId {
-        TalkId::of(self.last + 1)
+    pub fn next_id(&self) -> UpstreamExchangeId {
+        UpstreamExchangeId::of(self.last + 1)
     }
 
     /// Returns the exchange of an asker.
-    pub fn of(&self, asker: Asker) -> Option<TalkId> {
+    pub fn of(&self, asker: Asker) -> Option<UpstreamExchangeId> {
         self.talks.get(&asker).copied()
     }
 
     /// Assigns an exchange to a key.
-    pub fn set(&mut self, asker: Asker, id: TalkId) {
+    pub fn set(&mut self, asker: Asker, id: UpstreamExchangeId) {
         self.talks.insert(asker, id);
     }
 
     /// Removes a key. Its exchange continues.
-    pub fn forget(&mut self, asker: Asker) -> Option<TalkId> {
+    pub fn forget(&mut self, asker: Asker) -> Option<UpstreamExchangeId> {
         self.talks.remove(&asker)
     }
 
     /// Like [`Self::forget`], but does so only if the key belongs to this exchange.
-    pub fn forget_of(&mut self, asker: Asker, id: TalkId) {
+    pub fn forget_of(&mut self, asker: Asker, id: UpstreamExchangeId) {
         if self.of(asker) == Some(id) {
             self.talks.remove(&asker);
         }
