@@ -5,10 +5,10 @@
 //!
 //! # Inside
 //!
-//! **Requests.** A client's request is deferred while a `Talk` (an exchange, `upstream/talk.rs`) uses a connection to its
-//! origin, from the pool or a new one (`upstream/connections.rs`). The response is forwarded while it arrives, or collected
-//! if it is an instruction (`answer.rs`). A request body is collected up to the size with which a client may be held, then
-//! read as fast as its origin accepts it (`arriving.rs`). Every deferred request ends in the edge: dropping one
+//! **Requests.** A client's request is deferred while an `UpstreamExchange` (`upstream/exchange.rs`) uses a connection to
+//! its origin, from the pool or a new one (`upstream/connections.rs`). The response is forwarded while it arrives, or
+//! collected if it is an instruction (`answer.rs`). A request body is collected up to the size with which a client may be
+//! held, then read as fast as its origin accepts it (`arriving.rs`). Every deferred request ends in the edge: dropping one
 //! (`Worker::drop_request`) closes its connection.
 //!
 //! **Targets.** `upstream/balance.rs` chooses the target of a request, and the next one after a failure, from health in

@@ -13,7 +13,7 @@ use fermata_engine::RequestId;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Timer {
     /// Check exchanges with origins for time-outs.
-    Talks,
+    UpstreamExchanges,
     /// Time out a long poll, by its request.
     Poll(RequestId),
     /// Send the heartbeat of a SockJS session, or end it.

@@ -1,5 +1,5 @@
-//! Tables indexed by numbers that the engine or its embedder assigns: wires, requests, sockets,
-//! conversations.
+//! Tables indexed by numbers that the engine or its embedder assigns: connections, requests,
+//! WebSockets, exchanges with origins.
 //!
 //! This process chooses the numbers, so an attacker cannot provoke collisions. A request makes a
 //! dozen look-ups; the standard library's hash would take a tenth of the request's time. Keys

@@ -441,11 +441,11 @@ mod tests {
     fn those_who_have_left_make_room() {
         let mut services = Services::new(Addresses::default(), 0, None);
         let ids: Vec<u64> = (0..line::OUTBOX_MAX as u64)
-            .map(|talk| {
+            .map(|exchange| {
                 ask(
                     &mut services,
                     SESSIONS + 1,
-                    Question::Request(UpstreamExchangeId::of(talk)),
+                    Question::Request(UpstreamExchangeId::of(exchange)),
                 )
             })
             .collect();
@@ -469,11 +469,11 @@ mod tests {
     #[test]
     fn requests_leave_sessions_their_places() {
         let mut services = Services::new(Addresses::default(), 0, None);
-        for talk in 0..ASKED_MAX as u64 {
+        for exchange in 0..ASKED_MAX as u64 {
             ask(
                 &mut services,
                 OTHER,
-                Question::Request(UpstreamExchangeId::of(talk)),
+                Question::Request(UpstreamExchangeId::of(exchange)),
             );
             // The questions are sent, but no replies arrive.
             services.outbox.clear();
@@ -524,7 +524,7 @@ mod tests {
         let late = services.take_late(1);
         assert!(matches!(
             &late[..],
-            [(Question::Request(talk), Err(it))] if *talk == UpstreamExchangeId::of(1) && it.is_unheard
+            [(Question::Request(exchange), Err(it))] if *exchange == UpstreamExchangeId::of(1) && it.is_unheard
         ));
         assert!(services.is_asked(asked));
         assert_eq!(services.due_ms(), Some(2));

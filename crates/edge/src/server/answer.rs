@@ -17,11 +17,11 @@ use crate::server::sharing::is_answer_for_one;
 use crate::server::tasks::Task;
 use crate::server::turn::Turn;
 use crate::upstream::codec::Codec;
+use crate::upstream::exchange::{Purpose, Sharer, Step, Stop, UpstreamExchange};
 use crate::upstream::reply::{
     FAILED, INSTRUCT_BYTES_MAX, Phase, RefusedInstruct, borrowed, passed, read_instruct,
 };
 use crate::upstream::response::{Head, ResponsePart};
-use crate::upstream::talk::{Purpose, Sharer, Step, Stop, Talk};
 
 /// Status after a response time-out.
 const TIMED_OUT: u16 = 504;
@@ -30,32 +30,36 @@ const TOO_LARGE: &str = "Request too large to accept GRIP instruct.";
 
 impl Turn<'_> {
     /// Handles parts of a response.
-    pub(super) fn take(&mut self, talk: &mut Talk, parts: Vec<ResponsePart>) -> Step {
+    pub(super) fn take(
+        &mut self,
+        exchange: &mut UpstreamExchange,
+        parts: Vec<ResponsePart>,
+    ) -> Step {
         let has_trailers = |part: &ResponsePart| matches!(part, ResponsePart::Trailers(_));
         let is_whole = matches!(parts.last(), Some(ResponsePart::End { .. }))
             && !parts.iter().any(has_trailers);
         for part in parts {
             let step = match part {
                 ResponsePart::Interim(head) => {
-                    self.on_interim(talk, &head);
+                    self.on_interim(exchange, &head);
                     Ok(())
                 }
-                ResponsePart::Head(head) => self.on_head(talk, head, is_whole),
-                ResponsePart::Body(piece) if matches!(talk.phase, Phase::Socket { .. }) => {
-                    self.on_frames(talk, piece)
+                ResponsePart::Head(head) => self.on_head(exchange, head, is_whole),
+                ResponsePart::Body(piece) if matches!(exchange.phase, Phase::Socket { .. }) => {
+                    self.on_frames(exchange, piece)
                 }
-                ResponsePart::Body(piece) => self.on_body(talk, piece),
+                ResponsePart::Body(piece) => self.on_body(exchange, piece),
                 ResponsePart::Trailers(trailers) => {
-                    talk.trailers = trailers;
+                    exchange.trailers = trailers;
                     Ok(())
                 }
-                ResponsePart::Upgraded(bytes) => self.on_frames(talk, bytes),
-                ResponsePart::End { .. } if matches!(talk.phase, Phase::Socket { .. }) => {
-                    self.clients.on_frames_end(self.worker, talk)
+                ResponsePart::Upgraded(bytes) => self.on_frames(exchange, bytes),
+                ResponsePart::End { .. } if matches!(exchange.phase, Phase::Socket { .. }) => {
+                    self.clients.on_frames_end(self.worker, exchange)
                 }
                 ResponsePart::End { is_reusable } => {
-                    self.outbound().release_wire(talk, is_reusable);
-                    self.on_end(talk)
+                    self.outbound().release_wire(exchange, is_reusable);
+                    self.on_end(exchange)
                 }
             };
             step?;
@@ -64,10 +68,10 @@ impl Turn<'_> {
     }
 
     /// Forwards an interim response to the client.
-    fn on_interim(&mut self, talk: &Talk, head: &Head) {
-        let is_of_request = matches!(talk.phase, Phase::AwaitingHead)
-            && !matches!(talk.purpose, Purpose::Events(_));
-        if let Owner::Client(handle) = talk.owner
+    fn on_interim(&mut self, exchange: &UpstreamExchange, head: &Head) {
+        let is_of_request = matches!(exchange.phase, Phase::AwaitingHead)
+            && !matches!(exchange.purpose, Purpose::Events(_));
+        if let Owner::Client(handle) = exchange.owner
             && is_of_request
             && !self.clients.is_script(handle)
         {
@@ -79,35 +83,35 @@ impl Turn<'_> {
         }
     }
 
-    fn on_head(&mut self, talk: &mut Talk, head: Head, is_whole: bool) -> Step {
-        self.upstream.targets.note_answered(self.worker, talk);
-        talk.noted.outcome = Outcome::Answered(head.status);
-        self.route_figures.count_of_talk(
+    fn on_head(&mut self, exchange: &mut UpstreamExchange, head: Head, is_whole: bool) -> Step {
+        self.upstream.targets.note_answered(self.worker, exchange);
+        exchange.noted.outcome = Outcome::Answered(head.status);
+        self.route_figures.count_of_exchange(
             self.worker,
-            talk,
+            exchange,
             &[(Count::ServerHeadReceived, head.words_bytes())],
         );
         // Over HTTP/2, a 2xx status opens the WebSocket (RFC 8441, section 5).
-        let is_open = talk.is_socket_stream() && (200..300).contains(&head.status);
+        let is_open = exchange.is_socket_stream() && (200..300).contains(&head.status);
         if head.status == 101 || is_open {
-            return self.on_switched(talk, &head);
+            return self.on_switched(exchange, &head);
         }
         let mut head = head;
-        let is_events = matches!(talk.purpose, Purpose::Events(_));
+        let is_events = matches!(exchange.purpose, Purpose::Events(_));
         if !is_events && !instruct::is_instruct(&borrowed(&head.headers)) {
             self.policy
-                .add_cross_origin(&talk.source, &mut head.headers);
+                .add_cross_origin(&exchange.source, &mut head.headers);
         }
         let is_instruct =
-            !talk.source.is_plain() && instruct::is_instruct(&borrowed(&head.headers));
-        let is_whole = is_instruct || is_whole || is_events || talk.is_shared(&head);
-        match talk.owner {
+            !exchange.source.is_plain() && instruct::is_instruct(&borrowed(&head.headers));
+        let is_whole = is_instruct || is_whole || is_events || exchange.is_shared(&head);
+        match exchange.owner {
             Owner::Client(handle) if !is_whole && !self.clients.is_script(handle) => {
-                self.begin_passing(talk, handle, &head, None)
+                self.begin_passing(exchange, handle, &head, None)
             }
             _ => {
                 let body = Vec::new();
-                talk.phase = Phase::Whole { head, body };
+                exchange.phase = Phase::Whole { head, body };
                 Ok(())
             }
         }
@@ -116,12 +120,12 @@ impl Turn<'_> {
     /// Starts to forward a response.
     fn begin_passing(
         &mut self,
-        talk: &mut Talk,
+        exchange: &mut UpstreamExchange,
         handle: RequestId,
         head: &Head,
         then: Option<Box<Instruct>>,
     ) -> Step {
-        self.upstream.release_sharers(talk, self.tasks);
+        self.upstream.release_sharers(exchange, self.tasks);
         let headers = passed(&head.headers);
         let response = head.passed_on(&headers);
         let client = self.worker.client_network(handle);
@@ -135,11 +139,11 @@ impl Turn<'_> {
             return Err(Stop::Over);
         }
         self.route_figures
-            .count_head_sent(self.worker, &talk.source, head);
+            .count_head_sent(self.worker, &exchange.source, head);
         // A PHP-FPM process serves no other request until its response has been read.
-        let spool = matches!(talk.codec, Codec::FastCgi(_))
+        let spool = matches!(exchange.codec, Codec::FastCgi(_))
             .then(|| Box::new(Spool::new(&self.upstream.spools, client)));
-        talk.phase = Phase::Streaming {
+        exchange.phase = Phase::Streaming {
             pending: Vec::new(),
             spool,
             // The head is sent first; the client accepts the body after the head was sent.
@@ -150,9 +154,9 @@ impl Turn<'_> {
         Ok(())
     }
 
-    fn on_body(&mut self, talk: &mut Talk, piece: Vec<u8>) -> Step {
-        talk.noted.bytes += piece.len() as u64;
-        match &mut talk.phase {
+    fn on_body(&mut self, exchange: &mut UpstreamExchange, piece: Vec<u8>) -> Step {
+        exchange.noted.bytes += piece.len() as u64;
+        match &mut exchange.phase {
             Phase::AwaitingHead | Phase::Socket { .. } => Ok(()),
             Phase::Streaming {
                 pending,
@@ -166,7 +170,7 @@ impl Turn<'_> {
                         .net
                         .log_for_client(LogLevel::Error, &unstored(&error));
                 }
-                self.pass_on(talk)
+                self.pass_on(exchange)
             }
             Phase::Streaming { pending, .. } => {
                 if pending.is_empty() {
@@ -174,33 +178,34 @@ impl Turn<'_> {
                 } else {
                     pending.extend_from_slice(&piece);
                 }
-                self.pass_on(talk)
+                self.pass_on(exchange)
             }
             // A check needs only the status.
-            Phase::Whole { .. } if matches!(talk.owner, Owner::Check(..)) => Ok(()),
-            Phase::Whole { .. } if self.clients.ignores_body(talk.owner) => Ok(()),
+            Phase::Whole { .. } if matches!(exchange.owner, Owner::Check(..)) => Ok(()),
+            Phase::Whole { .. } if self.clients.ignores_body(exchange.owner) => Ok(()),
             Phase::Linked(body) => {
                 body.pending.extend_from_slice(&piece);
-                self.holds().pass_link(talk)
+                self.holds().pass_link(exchange)
             }
             Phase::Whole { body, .. } => {
                 body.extend_from_slice(&piece);
-                let (bytes, is_events) = (body.len(), matches!(talk.purpose, Purpose::Events(_)));
+                let (bytes, is_events) =
+                    (body.len(), matches!(exchange.purpose, Purpose::Events(_)));
                 match is_events {
                     true if bytes <= RESPONSE_BYTES_MAX => Ok(()),
                     true => Err(Stop::failed(502, "the response has too many events")),
                     false if bytes <= INSTRUCT_BYTES_MAX => Ok(()),
-                    false => self.on_large_body(talk),
+                    false => self.on_large_body(exchange),
                 }
             }
         }
     }
 
     /// Handles a body that is larger than the limit of an instruction. A stream is still held after the body.
-    fn on_large_body(&mut self, talk: &mut Talk) -> Step {
-        let handle = match talk.owner {
+    fn on_large_body(&mut self, exchange: &mut UpstreamExchange) -> Step {
+        let handle = match exchange.owner {
             Owner::Client(handle) => handle,
-            Owner::Link(handle) => return self.holds().begin_link_body(talk, handle),
+            Owner::Link(handle) => return self.holds().begin_link_body(exchange, handle),
             Owner::Socket(_) | Owner::GoneNotice(_) | Owner::Filter(_) | Owner::Check(..) => {
                 return Err(Stop::failed(502, "the response is too large"));
             }
@@ -209,18 +214,20 @@ impl Turn<'_> {
             let reason = format!("a script has no room for more than {SCRIPT_BYTES_MAX} bytes");
             return Err(Stop::failed(502, reason));
         }
-        let Phase::Whole { head, body } = std::mem::replace(&mut talk.phase, Phase::AwaitingHead)
+        let Phase::Whole { head, body } =
+            std::mem::replace(&mut exchange.phase, Phase::AwaitingHead)
         else {
             return Ok(());
         };
         let mut head = head;
         let is_instruct =
-            !talk.source.is_plain() && instruct::is_instruct(&borrowed(&head.headers));
+            !exchange.source.is_plain() && instruct::is_instruct(&borrowed(&head.headers));
         let mut then = None;
         if is_instruct {
             let instruct = match read_instruct(&head, None) {
                 Some(Ok(mut instruct)) if instruct.hold != Hold::Response => {
-                    self.holds().settle_session(&mut talk.source, &mut instruct);
+                    self.holds()
+                        .settle_session(&mut exchange.source, &mut instruct);
                     instruct
                 }
                 Some(Err(error)) => return Err(Stop::failed(502, error)),
@@ -229,40 +236,40 @@ impl Turn<'_> {
             head.status = instruct.answer.status;
             head.reason = instruct.answer.reason.clone();
             head.headers = instruct.answer.headers.clone();
-            let is_too_large = talk.source.request.body.bytes() > INSTRUCT_BYTES_MAX as u64;
+            let is_too_large = exchange.source.request.body.bytes() > INSTRUCT_BYTES_MAX as u64;
             if instruct.hold == Hold::Stream && is_too_large {
                 self.clients
                     .answer_text(self.worker, handle, 400, TOO_LARGE);
                 return Err(Stop::Over);
             }
             self.policy
-                .add_cross_origin(&talk.source, &mut head.headers);
+                .add_cross_origin(&exchange.source, &mut head.headers);
             // The response of the link also follows after the body.
             if instruct.hold == Hold::Stream || instruct.next.is_some() {
                 head.length = None;
                 then = Some(Box::new(instruct));
             }
         }
-        self.begin_passing(talk, handle, &head, then)?;
-        if let Phase::Streaming { pending, .. } = &mut talk.phase {
+        self.begin_passing(exchange, handle, &head, then)?;
+        if let Phase::Streaming { pending, .. } = &mut exchange.phase {
             *pending = body;
         }
         Ok(())
     }
 
-    fn on_end(&mut self, talk: &mut Talk) -> Step {
-        match &mut talk.phase {
+    fn on_end(&mut self, exchange: &mut UpstreamExchange) -> Step {
+        match &mut exchange.phase {
             Phase::Linked(body) => {
                 body.has_ended = true;
-                self.holds().pass_link(talk)
+                self.holds().pass_link(exchange)
             }
             Phase::Streaming { has_ended, .. } => {
                 *has_ended = true;
-                self.pass_on(talk)
+                self.pass_on(exchange)
             }
             phase => match std::mem::replace(phase, Phase::AwaitingHead) {
                 Phase::Whole { head, body } => {
-                    self.on_whole(talk, head, body)?;
+                    self.on_whole(exchange, head, body)?;
                     Err(Stop::Over)
                 }
                 _ => Err(Stop::failed(502, "the origin has said nothing")),
@@ -271,19 +278,19 @@ impl Turn<'_> {
     }
 
     /// Handles a complete response.
-    fn on_whole(&mut self, talk: &mut Talk, head: Head, body: Vec<u8>) -> Step {
-        self.share_answer(talk, &head, &body);
-        let handle = match talk.owner {
+    fn on_whole(&mut self, exchange: &mut UpstreamExchange, head: Head, body: Vec<u8>) -> Step {
+        self.share_answer(exchange, &head, &body);
+        let handle = match exchange.owner {
             Owner::Client(handle) => handle,
             Owner::Check(..) => {
                 let generation = self.routing.table.generation;
                 let outcome = Ok(head.status);
                 self.upstream
-                    .on_checked(generation, self.worker, talk, outcome);
+                    .on_checked(generation, self.worker, exchange, outcome);
                 return Ok(());
             }
             Owner::Link(handle) => {
-                self.holds().on_link(talk, handle, head, body);
+                self.holds().on_link(exchange, handle, head, body);
                 return Ok(());
             }
             Owner::Socket(handle) => {
@@ -300,20 +307,21 @@ impl Turn<'_> {
                 return Ok(());
             }
         };
-        if let Purpose::Events(_) = talk.purpose {
+        if let Purpose::Events(_) = exchange.purpose {
             self.upstream.askers.forget(Asker::Client(handle));
-            return self.holds().on_opening(talk, handle, &head, &body);
+            return self.holds().on_opening(exchange, handle, &head, &body);
         }
-        if talk.source.is_plain() || !instruct::is_instruct(&borrowed(&head.headers)) {
+        if exchange.source.is_plain() || !instruct::is_instruct(&borrowed(&head.headers)) {
             self.route_figures
-                .count_head_sent(self.worker, &talk.source, &head);
+                .count_head_sent(self.worker, &exchange.source, &head);
             self.clients.respond(self.worker, handle, &head, &body);
             return Ok(());
         }
         match read_instruct(&head, Some(&body)) {
             Some(Ok(mut instruct)) => {
-                self.holds().settle_session(&mut talk.source, &mut instruct);
-                self.follow(talk, handle, instruct, body)
+                self.holds()
+                    .settle_session(&mut exchange.source, &mut instruct);
+                self.follow(exchange, handle, instruct, body)
             }
             Some(Err(error)) => Err(Stop::failed(502, error)),
             None => Ok(()),
@@ -321,43 +329,43 @@ impl Turn<'_> {
     }
 
     /// Sends a complete response to the other clients that wait for it.
-    fn share_answer(&mut self, talk: &mut Talk, head: &Head, body: &[u8]) {
-        if talk.shared.key.is_none() {
+    fn share_answer(&mut self, exchange: &mut UpstreamExchange, head: &Head, body: &[u8]) {
+        if exchange.shared.key.is_none() {
             return;
         }
         if is_answer_for_one(head, body) {
-            return self.upstream.release_sharers(talk, self.tasks);
+            return self.upstream.release_sharers(exchange, self.tasks);
         }
-        for Sharer { handle, source, .. } in self.upstream.take_sharers(talk) {
-            let mut own = self.upstream.talk_of_sharer(talk, handle, source);
+        for Sharer { handle, source, .. } in self.upstream.take_sharers(exchange) {
+            let mut own = self.upstream.exchange_of_sharer(exchange, handle, source);
             if let Err(Stop::Failed(status, reason)) =
                 self.on_whole(&mut own, head.clone(), body.to_vec())
             {
                 self.fail(&mut own, status, &reason);
             }
             self.journal
-                .log_talk(self.policy, self.timers, self.worker, &mut own);
+                .log_exchange(self.policy, self.timers, self.worker, &mut own);
         }
     }
 
     /// Follows an instruction.
     fn follow(
         &mut self,
-        talk: &mut Talk,
+        exchange: &mut UpstreamExchange,
         handle: RequestId,
         instruct: Instruct,
         body: Vec<u8>,
     ) -> Step {
         let mut instruct = instruct;
         let body = instruct.answer.body.take().unwrap_or(body);
-        let is_too_large = talk.source.request.body.bytes() > INSTRUCT_BYTES_MAX as u64;
+        let is_too_large = exchange.source.request.body.bytes() > INSTRUCT_BYTES_MAX as u64;
         if instruct.hold != Hold::Answered && is_too_large {
             self.clients
                 .answer_text(self.worker, handle, 400, TOO_LARGE);
             return Ok(());
         }
         self.policy
-            .add_cross_origin(&talk.source, &mut instruct.answer.headers);
+            .add_cross_origin(&exchange.source, &mut instruct.answer.headers);
         // A response without a body cannot become a stream. A framework may have changed the status, for example to 304.
         if bodiless(instruct.answer.status) && instruct.hold == Hold::Stream {
             instruct.hold = Hold::Answered;
@@ -367,59 +375,60 @@ impl Turn<'_> {
             let reason = "a script cannot go on: hold it as a response";
             return Err(Stop::failed(502, reason));
         }
-        let has_body = !bodiless(instruct.answer.status) && !talk.source.request.is_head();
+        let has_body = !bodiless(instruct.answer.status) && !exchange.source.request.is_head();
         match instruct.hold {
             // The response continues with the response of its link.
             Hold::Answered if instruct.next.is_some() && has_body => {
-                self.holds().begin_hold(talk, handle, instruct, &body);
+                self.holds().begin_hold(exchange, handle, instruct, &body);
                 self.holds().ask_link(handle);
             }
             Hold::Answered => {
                 let head = Head::from(instruct.answer);
                 self.route_figures
-                    .count_head_sent(self.worker, &talk.source, &head);
+                    .count_head_sent(self.worker, &exchange.source, &head);
                 self.clients.respond(self.worker, handle, &head, &body);
             }
-            Hold::Response => self.holds().begin_poll(talk, handle, instruct, body),
-            Hold::Stream => self.holds().begin_hold(talk, handle, instruct, &body),
+            Hold::Response => self.holds().begin_poll(exchange, handle, instruct, body),
+            Hold::Stream => self.holds().begin_hold(exchange, handle, instruct, &body),
         }
         Ok(())
     }
 
     /// Handles an exchange without a response. The client receives an error unless its response has started.
-    pub(super) fn fail(&mut self, talk: &mut Talk, status: u16, reason: &str) {
-        if let Owner::Check(..) = talk.owner {
+    pub(super) fn fail(&mut self, exchange: &mut UpstreamExchange, status: u16, reason: &str) {
+        if let Owner::Check(..) = exchange.owner {
             self.upstream.on_checked(
                 self.routing.table.generation,
                 self.worker,
-                talk,
+                exchange,
                 Err(reason),
             );
             return;
         }
-        self.share_failure(talk, status, reason);
-        talk.noted.outcome = Outcome::Failed;
-        let request = &talk.source.request;
+        self.share_failure(exchange, status, reason);
+        exchange.noted.outcome = Outcome::Failed;
+        let request = &exchange.source.request;
         let line = format!(
             "{} {}: {status}: {reason}",
             String::from_utf8_lossy(&request.method),
             String::from_utf8_lossy(&request.target).escape_debug(),
         );
         self.worker.net.log_for_client(LogLevel::Warning, &line);
-        let is_debug = self.policy.is_debug || talk.source.rule().is_some_and(|rule| rule.debug);
-        match talk.owner {
+        let is_debug =
+            self.policy.is_debug || exchange.source.rule().is_some_and(|rule| rule.debug);
+        match exchange.owner {
             // Reported above.
             Owner::Check(..) => {}
             Owner::Link(handle) => self.holds().on_link_failed(handle, reason),
             Owner::GoneNotice(_) => self.clients.on_gone_unheard(self.worker, reason),
             Owner::Filter(number) => self.holds().on_filter_failed(number, reason),
-            Owner::Socket(handle) if talk.may_be_unheard() => {
+            Owner::Socket(handle) if exchange.may_be_unheard() => {
                 self.clients
                     .on_events_failed(self.timers, self.worker, handle, reason);
             }
             // The origin may have processed the events, so do not send them again.
             Owner::Socket(handle) => self.clients.end_events(self.worker, handle, reason),
-            Owner::Client(handle) if matches!(talk.phase, Phase::Streaming { .. }) => {
+            Owner::Client(handle) if matches!(exchange.phase, Phase::Streaming { .. }) => {
                 // Closing the connection shows the client that the body is incomplete.
                 self.worker.drop_stream(handle);
                 self.clients.forget_request(self.worker, handle);
@@ -436,9 +445,9 @@ impl Turn<'_> {
     }
 
     /// Sends the error to the other clients that wait for the response.
-    fn share_failure(&mut self, talk: &mut Talk, status: u16, reason: &str) {
+    fn share_failure(&mut self, exchange: &mut UpstreamExchange, status: u16, reason: &str) {
         let now_ms = self.worker.net.now_ms();
-        for other in self.upstream.take_sharers(talk) {
+        for other in self.upstream.take_sharers(exchange) {
             let Sharer {
                 handle,
                 source,
@@ -449,16 +458,16 @@ impl Turn<'_> {
                 self.tasks.add(Task::Share(handle, source));
                 continue;
             }
-            let mut own = self.upstream.talk_of_sharer(talk, handle, source);
+            let mut own = self.upstream.exchange_of_sharer(exchange, handle, source);
             self.fail(&mut own, status, reason);
             self.journal
-                .log_talk(self.policy, self.timers, self.worker, &mut own);
+                .log_exchange(self.policy, self.timers, self.worker, &mut own);
         }
     }
 
     /// Sends queued body bytes to the client as far as the client accepts them.
-    pub(super) fn pass_on(&mut self, talk: &mut Talk) -> Step {
-        let Owner::Client(handle) = talk.owner else {
+    pub(super) fn pass_on(&mut self, exchange: &mut UpstreamExchange) -> Step {
+        let Owner::Client(handle) = exchange.owner else {
             return Err(Stop::Over);
         };
         let Phase::Streaming {
@@ -467,7 +476,7 @@ impl Turn<'_> {
             wants,
             has_ended,
             then,
-        } = &mut talk.phase
+        } = &mut exchange.phase
         else {
             return Ok(());
         };
@@ -493,13 +502,13 @@ impl Turn<'_> {
             match then.take() {
                 Some(instruct) => {
                     let is_answered = instruct.hold == Hold::Answered;
-                    self.holds().hold_passed(talk, handle, *instruct);
+                    self.holds().hold_passed(exchange, handle, *instruct);
                     if is_answered {
                         self.holds().ask_link(handle);
                     }
                 }
                 None => {
-                    let trailers = std::mem::take(&mut talk.trailers);
+                    let trailers = std::mem::take(&mut exchange.trailers);
                     let ended = if trailers.is_empty() {
                         self.worker.end_stream(handle)
                     } else {
@@ -522,16 +531,16 @@ impl Clients {
     pub(super) fn pass_at_once(
         &mut self,
         worker: &mut Engine,
-        talk: &mut Talk,
+        exchange: &mut UpstreamExchange,
         piece: &[u8],
     ) -> Step {
-        let Owner::Client(handle) = talk.owner else {
+        let Owner::Client(handle) = exchange.owner else {
             return Err(Stop::Over);
         };
-        let Phase::Streaming { pending, wants, .. } = &mut talk.phase else {
+        let Phase::Streaming { pending, wants, .. } = &mut exchange.phase else {
             return Ok(());
         };
-        talk.noted.bytes += piece.len() as u64;
+        exchange.noted.bytes += piece.len() as u64;
         match worker.pass_stream(handle, piece) {
             Ok(taken) => {
                 pending.extend_from_slice(&piece[taken..]);

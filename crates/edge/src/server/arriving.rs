@@ -21,7 +21,7 @@ use crate::server::edge::Edge;
 use crate::timers::{Timer, Timers};
 use crate::upstream::codec::{Codec, write_end, write_piece};
 use crate::upstream::error::UpstreamError;
-use crate::upstream::talk::Talk;
+use crate::upstream::exchange::UpstreamExchange;
 
 /// Bytes read at a time from a body in a file.
 pub(super) const FILE_PIECE_BYTES: usize = 64 * 1024;
@@ -47,7 +47,7 @@ impl Edge {
     /// Handles body bytes that may have arrived.
     pub(super) fn on_body_arrived(&mut self, handle: RequestId) {
         if !self.collect_on(handle) {
-            self.with_talk_of(handle, |turn, talk| turn.pump(talk));
+            self.with_exchange_of(handle, |turn, exchange| turn.pump(exchange));
         }
     }
 
@@ -108,7 +108,7 @@ impl Edge {
     }
 }
 
-impl Talk {
+impl UpstreamExchange {
     /// Opens the body of the request. Bytes in memory were sent with the head.
     pub(super) fn open_body(&mut self) -> Result<(), UpstreamError> {
         self.out.clear();
@@ -223,14 +223,14 @@ impl Clients {
     pub(super) fn on_body_failure(
         &mut self,
         worker: &mut Engine,
-        talk: &mut Talk,
+        exchange: &mut UpstreamExchange,
         failure: &ReadError,
     ) {
-        let Owner::Client(handle) = talk.owner else {
+        let Owner::Client(handle) = exchange.owner else {
             return;
         };
         match failure {
-            ReadError::Refused(status, reason) if !talk.has_begun_answer() => {
+            ReadError::Refused(status, reason) if !exchange.has_begun_answer() => {
                 self.answer_text(worker, handle, *status, &format!("{reason}."));
             }
             _ => {

@@ -11,8 +11,8 @@ use crate::routes::{Domain, Origin, Rule};
 use crate::server::edge::Edge;
 use crate::server::tasks::Ask;
 use crate::timers::{Timer, Timers};
+use crate::upstream::exchange::UpstreamExchange;
 use crate::upstream::parts::Upstream;
-use crate::upstream::talk::Talk;
 use crate::upstream::{Change, Streaks};
 
 /// `User-Agent` of checks.
@@ -68,14 +68,14 @@ impl Upstream {
         &mut self,
         generation: u32,
         worker: &mut Engine,
-        talk: &mut Talk,
+        exchange: &mut UpstreamExchange,
         outcome: Result<u16, &str>,
     ) {
-        if let Owner::Check(_, target) = talk.owner {
+        if let Owner::Check(_, target) = exchange.owner {
             // The check may have been cancelled.
-            talk.source.target = target;
+            exchange.source.target = target;
         }
-        let source = &talk.source;
+        let source = &exchange.source;
         // Use the current routes, because the check may have started with earlier routes.
         let (Some(watched), true) = (source.watched(), source.table.generation == generation)
         else {

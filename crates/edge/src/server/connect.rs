@@ -6,22 +6,22 @@ use crate::server::outbound::Outbound;
 use crate::upstream::Failure;
 use crate::upstream::connections::WireUse;
 use crate::upstream::error::UpstreamError;
+use crate::upstream::exchange::{UpstreamExchange, Wait};
 use crate::upstream::parts::Upstream;
 use crate::upstream::place::own_name;
 use crate::upstream::resolve::Found;
-use crate::upstream::talk::{Talk, Wait};
 use fermata_engine::WireId;
 
 impl Edge {
     /// Continues the exchanges that waited for names.
     pub(super) fn on_names(&mut self, wire: WireId) {
         let names = self.upstream.connections.take_names(&mut self.worker, wire);
-        let is_answered = |talk: &Talk| match &talk.waits {
+        let is_answered = |exchange: &UpstreamExchange| match &exchange.waits {
             Some(Wait::Name(host)) => names.contains(host),
             _ => false,
         };
-        for id in self.talks.find(is_answered) {
-            self.with_talk(id, |turn, talk| turn.open(talk, true));
+        for id in self.exchanges.find(is_answered) {
+            self.with_exchange(id, |turn, exchange| turn.open(exchange, true));
         }
     }
 
@@ -38,11 +38,11 @@ impl Edge {
         for path in paths {
             while let Some(id) = self.upstream.connections.socket_queues.first(&path) {
                 let waits = |edge: &mut Self| {
-                    let talk = edge.talks.get_mut(id);
-                    talk.is_some_and(|talk| talk.waits_at(&path))
+                    let exchange = edge.exchanges.get_mut(id);
+                    exchange.is_some_and(|exchange| exchange.waits_at(&path))
                 };
                 if waits(self) {
-                    self.with_talk(id, |turn, talk| turn.open(talk, true));
+                    self.with_exchange(id, |turn, exchange| turn.open(exchange, true));
                     if waits(self)
                         && self.upstream.connections.socket_queues.first(&path) == Some(id)
                     {
@@ -62,85 +62,91 @@ impl Outbound<'_> {
     /// Opens or reuses a connection to the target.
     pub(super) fn open_target(
         &mut self,
-        talk: &mut Talk,
+        exchange: &mut UpstreamExchange,
         target: &Target,
         may_reuse: bool,
     ) -> Result<(), UpstreamError> {
         if let Origin::ZhttpReq(spec) = &target.origin {
-            return self.open_zhttp(talk, target, spec);
+            return self.open_zhttp(exchange, target, spec);
         }
         if let Origin::Zhttp(spec) = &target.origin {
-            return self.open_stream(talk, target, spec);
+            return self.open_stream(exchange, target, spec);
         }
-        if talk.may_speak_http2(target) && may_reuse && self.join_carrier(talk, target)? {
+        if exchange.may_speak_http2(target) && may_reuse && self.join_carrier(exchange, target)? {
             return Ok(());
         }
         // An exchange that waited retains its encoded request and its deadline.
-        let waited = talk.waits.take();
+        let waited = exchange.waits.take();
         if matches!(waited, None | Some(Wait::Carrier(_))) {
-            self.write_request(talk, target)?;
+            self.write_request(exchange, target)?;
         }
-        talk.is_connected = false;
-        talk.can_read = false;
-        talk.has_hung_up = false;
-        talk.has_response = false;
-        if may_reuse && self.take_idle(talk) {
+        exchange.is_connected = false;
+        exchange.can_read = false;
+        exchange.has_hung_up = false;
+        exchange.has_response = false;
+        if may_reuse && self.take_idle(exchange) {
             return Ok(());
         }
-        talk.is_reused = false;
+        exchange.is_reused = false;
         if waited.is_none() {
-            talk.due_ms = self.worker.net.now_ms() + self.policy.limits.connect_ms;
+            exchange.due_ms = self.worker.net.now_ms() + self.policy.limits.connect_ms;
         }
-        self.connect(talk, target)
+        self.connect(exchange, target)
     }
 
     /// Uses an idle connection. Returns false if the target has none.
-    fn take_idle(&mut self, talk: &mut Talk) -> bool {
+    fn take_idle(&mut self, exchange: &mut UpstreamExchange) -> bool {
         let connections = &mut self.upstream.connections;
-        let Some(wire) = connections.take_idle(self.worker, &talk.place()) else {
+        let Some(wire) = connections.take_idle(self.worker, &exchange.place()) else {
             return false;
         };
-        self.upstream.end_opening(self.timers, self.worker, talk);
-        self.upstream.give(wire, talk);
-        talk.is_reused = true;
-        self.on_connected(talk);
+        self.upstream
+            .end_opening(self.timers, self.worker, exchange);
+        self.upstream.give(wire, exchange);
+        exchange.is_reused = true;
+        self.on_connected(exchange);
         true
     }
 
     /// Handles an established connection: the response time-out starts.
-    pub(super) fn on_connected(&mut self, talk: &mut Talk) {
-        talk.is_connected = true;
-        talk.due_ms = self.worker.net.now_ms() + self.policy.limits.response_ms;
+    pub(super) fn on_connected(&mut self, exchange: &mut UpstreamExchange) {
+        exchange.is_connected = true;
+        exchange.due_ms = self.worker.net.now_ms() + self.policy.limits.response_ms;
     }
 
     /// Starts to connect, or lets the exchange wait for a name or for room.
-    fn connect(&mut self, talk: &mut Talk, target: &Target) -> Result<(), UpstreamError> {
+    fn connect(
+        &mut self,
+        exchange: &mut UpstreamExchange,
+        target: &Target,
+    ) -> Result<(), UpstreamError> {
         let (connections, worker) = (&mut self.upstream.connections, &mut *self.worker);
         let wire = match &target.origin {
             Origin::Host { host, port } | Origin::FastCgiHost { host, port } => {
-                if talk.addresses.is_empty() {
+                if exchange.addresses.is_empty() {
                     match connections.find_host(worker, host, *port)? {
-                        Found::Addresses(addresses) => talk.addresses = addresses,
+                        Found::Addresses(addresses) => exchange.addresses = addresses,
                         Found::Later => {
-                            talk.waits = Some(Wait::Name(host.clone()));
+                            exchange.waits = Some(Wait::Name(host.clone()));
                             return Ok(());
                         }
                     }
-                    talk.addresses.reverse();
+                    exchange.addresses.reverse();
                 }
-                connections.connect_any(worker, talk, target, host)?
+                connections.connect_any(worker, exchange, target, host)?
             }
             Origin::Unix(path) | Origin::FastCgiUnix(path) => {
-                let Some(wire) = connections.connect_unix(worker, self.timers, talk.id(), path)?
+                let Some(wire) =
+                    connections.connect_unix(worker, self.timers, exchange.id(), path)?
                 else {
-                    talk.waits = Some(Wait::Room);
+                    exchange.waits = Some(Wait::Room);
                     return Ok(());
                 };
                 // A Unix socket is connected immediately.
-                self.on_connected(talk);
-                if talk.may_speak_http2(target) {
-                    talk.wire = Some(wire);
-                    return self.become_carrier(talk, target);
+                self.on_connected(exchange);
+                if exchange.may_speak_http2(target) {
+                    exchange.wire = Some(wire);
+                    return self.become_carrier(exchange, target);
                 }
                 wire
             }
@@ -149,18 +155,18 @@ impl Outbound<'_> {
                 return Err(UpstreamError::Request(502, reason));
             }
         };
-        self.upstream.give(wire, talk);
+        self.upstream.give(wire, exchange);
         Ok(())
     }
 
     /// Returns the reason why a connection failed.
-    pub(super) fn why_unconnected(&mut self, talk: &mut Talk) -> (Failure, String) {
-        let Some(wire) = talk.wire else {
+    pub(super) fn why_unconnected(&mut self, exchange: &mut UpstreamExchange) -> (Failure, String) {
+        let Some(wire) = exchange.wire else {
             return (Failure::Connect, "no connection".to_owned());
         };
         match self.worker.net.recv_wire(wire, &mut [0]) {
             Err(error) => {
-                let is_name = fermata_tls::is_about_name(&error) && is_named_by_client(talk);
+                let is_name = fermata_tls::is_about_name(&error) && is_named_by_client(exchange);
                 let failure = if is_name {
                     Failure::Name
                 } else {
@@ -174,15 +180,16 @@ impl Outbound<'_> {
 }
 
 impl Upstream {
-    fn give(&mut self, wire: WireId, talk: &mut Talk) {
-        self.connections.give(wire, WireUse::Talk(talk.id()));
-        talk.wire = Some(wire);
+    fn give(&mut self, wire: WireId, exchange: &mut UpstreamExchange) {
+        self.connections
+            .give(wire, WireUse::UpstreamExchange(exchange.id()));
+        exchange.wire = Some(wire);
     }
 }
 
 /// Returns true if the certificate is checked for the host that the client sent.
-fn is_named_by_client(talk: &Talk) -> bool {
-    talk.source.target().is_some_and(|target| {
-        !target.trust_connect_host && own_name(&talk.source, target).is_none()
+fn is_named_by_client(exchange: &UpstreamExchange) -> bool {
+    exchange.source.target().is_some_and(|target| {
+        !target.trust_connect_host && own_name(&exchange.source, target).is_none()
     })
 }

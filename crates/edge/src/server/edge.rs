@@ -27,14 +27,14 @@ use crate::routes::unserved::Parts;
 use crate::routes::{Proto, Request};
 use crate::timers::{Timer, Timers};
 use crate::upstream::connections::WireUse;
+use crate::upstream::exchanges::UpstreamExchanges;
 use crate::upstream::parts::Upstream;
-use crate::upstream::talks::Talks;
 
 /// Maximum number of bytes per read from an origin. They are sent to the client in one piece, see [`PIECE_BYTES_MAX`].
 const READ_BYTES: usize = PIECE_BYTES_MAX;
 
 /// Interval at which exchanges are checked for time-outs.
-const TALKS_MS: u64 = 1_000;
+const EXCHANGES_MS: u64 = 1_000;
 
 /// The edge of one worker. Each part has its own state.
 pub(super) struct Edge {
@@ -44,7 +44,7 @@ pub(super) struct Edge {
     /// Current routes.
     pub routing: Routing,
     pub upstream: Upstream,
-    pub talks: Talks,
+    pub exchanges: UpstreamExchanges,
     pub clients: Clients,
     pub publishing: Publishing,
     /// State of features that only Pushpin applications use.
@@ -74,7 +74,7 @@ impl Edge {
             policy: EdgePolicy::new(prepared),
             routing: Routing::new(prepared, worker.net.now_ms()),
             upstream: Upstream::new(prepared, Ledger::new(worker.settings())),
-            talks: Talks::default(),
+            exchanges: UpstreamExchanges::default(),
             clients: Clients::new(settings),
             publishing: Publishing::new(settings, worker.channels.cluster_node().is_some()),
             pushpin: Pushpin::new(prepared, worker.index()),
@@ -168,11 +168,11 @@ impl Edge {
     /// Handles an event of a connection.
     fn on_wire(&mut self, event: WireEvent) {
         match self.upstream.connections.user(event.wire) {
-            Some(&WireUse::Talk(id)) => {
+            Some(&WireUse::UpstreamExchange(id)) => {
                 let mut was_connected = true;
-                self.with_talk(id, |turn, talk| {
-                    was_connected = talk.is_connected;
-                    turn.on_talk(talk, event)
+                self.with_exchange(id, |turn, exchange| {
+                    was_connected = exchange.is_connected;
+                    turn.on_wire_event(exchange, event)
                 });
                 // An HTTP/2 target may send first. The event was consumed as the end of connecting and is not repeated.
                 if !was_connected
@@ -199,9 +199,9 @@ impl Edge {
 
     fn count_open(&self) -> EdgeOpen {
         let idle_carriers = self.upstream.carriers.idle();
-        let talks = self.talks.len().max(self.upstream.askers.len());
+        let exchanges = self.exchanges.len().max(self.upstream.askers.len());
         EdgeOpen {
-            requests: talks + self.upstream.sharing.len(),
+            requests: exchanges + self.upstream.sharing.len(),
             connections: self.upstream.connections.busy() - idle_carriers,
             idle: self.upstream.connections.idle() + idle_carriers,
             sessions: self.clients.sessions.len() + self.pushpin.sockjs.len(),
@@ -342,7 +342,7 @@ impl Edge {
         self.clients.bodies.stop_collecting(handle);
         self.holds().tell_gone(handle);
         self.holds().on_no_longer_held(handle);
-        self.upstream.leave_shared(&mut self.talks, handle);
+        self.upstream.leave_shared(&mut self.exchanges, handle);
         self.abandon(Asker::Client(handle));
         self.clients.forget_request(&mut self.worker, handle);
     }
@@ -357,12 +357,12 @@ impl Edge {
         while let Some(timer) = self.timers.take(now_ms) {
             self.finish_tasks();
             match timer {
-                Timer::Talks => {
+                Timer::UpstreamExchanges => {
                     self.check_streams(now_ms);
-                    self.check_talks(now_ms);
+                    self.check_exchanges(now_ms);
                     self.check_carriers(now_ms);
-                    if !self.talks.is_empty() || !self.upstream.carriers.is_empty() {
-                        watch_talks(&mut self.timers, now_ms);
+                    if !self.exchanges.is_empty() || !self.upstream.carriers.is_empty() {
+                        watch_exchanges(&mut self.timers, now_ms);
                     }
                 }
                 Timer::Pool => self
@@ -429,8 +429,8 @@ impl Edge {
 }
 
 /// Starts the timer that checks exchanges for time-outs.
-pub(super) fn watch_talks(timers: &mut Timers, now_ms: u64) {
-    timers.at(now_ms + TALKS_MS, Timer::Talks);
+pub(super) fn watch_exchanges(timers: &mut Timers, now_ms: u64) {
+    timers.at(now_ms + EXCHANGES_MS, Timer::UpstreamExchanges);
 }
 
 impl Clients {

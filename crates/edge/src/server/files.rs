@@ -14,9 +14,9 @@ use crate::client::source::{Engine, Owner};
 use crate::routes::{Rule, Target, is_program};
 use crate::server::policy::EdgePolicy;
 use crate::upstream::error::UpstreamError;
+use crate::upstream::exchange::{Step, Stop, UpstreamExchange};
 use crate::upstream::folders::{Filed, Folders};
 use crate::upstream::response::Head;
-use crate::upstream::talk::{Step, Stop, Talk};
 
 /// Maximum number of open folders. A larger number would include folders of former routes.
 const FOLDERS_MAX: usize = 256;
@@ -31,16 +31,16 @@ impl Clients {
         policy: &EdgePolicy,
         folders: &mut Folders,
         worker: &mut Engine,
-        talk: &Talk,
+        exchange: &UpstreamExchange,
         rule: &Rule,
         (target, folder): (&Target, &str),
     ) -> Result<Filed, UpstreamError> {
-        let Owner::Client(handle) = talk.owner else {
+        let Owner::Client(handle) = exchange.owner else {
             // Unreachable: `choose` selects folders only for requests of clients.
             let reason = format!("{folder}: files are for requests of clients");
             return Err(UpstreamError::Local(reason));
         };
-        let request = &talk.source.request;
+        let request = &exchange.source.request;
         if !matches!(&request.method[..], b"GET" | b"HEAD") {
             let head = Head {
                 status: 405,
@@ -73,7 +73,7 @@ impl Clients {
             asked.take(name, value);
         }
         let mut headers = Vec::new();
-        policy.add_cross_origin(&talk.source, &mut headers);
+        policy.add_cross_origin(&exchange.source, &mut headers);
         let lines: Vec<(&[u8], &[u8])> = headers
             .iter()
             .map(|(name, value)| (&name[..], &value[..]))
@@ -114,15 +114,15 @@ impl Clients {
         &mut self,
         policy: &EdgePolicy,
         worker: &mut Engine,
-        talk: &Talk,
+        exchange: &UpstreamExchange,
         head: Head,
         text: &str,
     ) -> Step {
-        if let Owner::Client(handle) = talk.owner {
+        if let Owner::Client(handle) = exchange.owner {
             let mut head = head;
             let line = (b"Content-Type".to_vec(), b"text/plain".to_vec());
             head.headers.push(line);
-            policy.add_cross_origin(&talk.source, &mut head.headers);
+            policy.add_cross_origin(&exchange.source, &mut head.headers);
             self.respond(worker, handle, &head, format!("{text}\n").as_bytes());
         }
         Err(Stop::Over)

@@ -12,10 +12,10 @@ use crate::server::tasks::Ask;
 use crate::server::turn::Turn;
 use crate::server::upgrade::{PAUSE_MS, QUEUE_BYTES_MAX, queued_for};
 use crate::timers::Timer;
+use crate::upstream::exchange::{Purpose, Step, Stop, UpstreamExchange};
 use crate::upstream::handshake::new_key;
 use crate::upstream::id::UpstreamExchangeId;
 use crate::upstream::reply::Phase;
-use crate::upstream::talk::{Purpose, Step, Stop, Talk};
 
 /// Time in milliseconds within which an origin has to receive the last messages and the close frame of a client that has left.
 const CLOSE_MS: u64 = 5_000;
@@ -33,7 +33,7 @@ impl Edge {
         if self.worker.defer(handle).is_err() {
             return;
         }
-        // `Talk::carry` converts it for targets with WebSocket-over-HTTP.
+        // `UpstreamExchange::carry` converts it for targets with WebSocket-over-HTTP.
         let purpose = Purpose::Upgrade(new_key());
         self.ask(Ask {
             purpose,
@@ -128,16 +128,16 @@ impl Edge {
 
     /// Resumes reading from the origin after the client's send queue has drained.
     pub(super) fn on_pause_over(&mut self, handle: RequestId) {
-        self.with_talk_of(handle, |turn, talk| {
+        self.with_exchange_of(handle, |turn, exchange| {
             if queued_for(turn.worker, handle) > QUEUE_BYTES_MAX {
                 let due_ms = turn.worker.net.now_ms() + PAUSE_MS;
                 turn.timers.at(due_ms, Timer::Paused(handle));
                 return Ok(());
             }
-            if let Phase::Socket { is_paused, .. } = &mut talk.phase {
+            if let Phase::Socket { is_paused, .. } = &mut exchange.phase {
                 *is_paused = false;
             }
-            turn.pump(talk)
+            turn.pump(exchange)
         });
     }
 
@@ -155,14 +155,14 @@ impl Edge {
             Count::ServerSent,
             message.len(),
         );
-        self.with_talk(id, |turn, talk| {
+        self.with_exchange(id, |turn, exchange| {
             let kind = if is_text { Kind::Text } else { Kind::Binary };
             let mut frames = Vec::new();
-            if let Phase::Socket { client, .. } = &mut talk.phase {
+            if let Phase::Socket { client, .. } = &mut exchange.phase {
                 // Ignore an error: after the origin's close frame, no message is sent.
                 let _ = client.send(kind, message, turn.upstream.masks.next(), &mut frames);
             }
-            turn.send_to_origin(talk, handle, &frames)
+            turn.send_to_origin(exchange, handle, &frames)
         });
     }
 
@@ -174,9 +174,9 @@ impl Edge {
         is_ping: bool,
         payload: &[u8],
     ) {
-        self.with_talk(id, |turn, talk| {
+        self.with_exchange(id, |turn, exchange| {
             let mut frames = Vec::new();
-            if let Phase::Socket { client, .. } = &mut talk.phase {
+            if let Phase::Socket { client, .. } = &mut exchange.phase {
                 // Ignore an error: after the origin's close frame, no frame is sent.
                 let mask = turn.upstream.masks.next();
                 let _ = if is_ping {
@@ -185,30 +185,30 @@ impl Edge {
                     client.pong(payload, mask, &mut frames)
                 };
             }
-            turn.send_to_origin(talk, handle, &frames)
+            turn.send_to_origin(exchange, handle, &frames)
         });
     }
 
     /// Closes the connection to the origin after the client closed.
     pub(super) fn pass_close(&mut self, id: UpstreamExchangeId, code: u16, reason: &[u8]) {
-        self.with_talk(id, |turn, talk| {
+        self.with_exchange(id, |turn, exchange| {
             let mut frames = Vec::new();
             if code != ABNORMAL
-                && let Phase::Socket { client, .. } = &mut talk.phase
+                && let Phase::Socket { client, .. } = &mut exchange.phase
             {
                 let code = if code == NO_STATUS { NORMAL } else { code };
                 let _ = client.close(code, reason, turn.upstream.masks.next(), &mut frames);
             }
-            talk.queue(&frames);
-            if let Phase::Socket { is_paused, .. } = &mut talk.phase {
+            exchange.queue(&frames);
+            if let Phase::Socket { is_paused, .. } = &mut exchange.phase {
                 *is_paused = false;
             }
-            turn.pump(talk)?;
-            if frames.is_empty() && talk.queued() == 0 {
+            turn.pump(exchange)?;
+            if frames.is_empty() && exchange.queued() == 0 {
                 return Err(Stop::Over);
             }
             // Wait until the client's last messages were sent and the origin's close frame arrived.
-            talk.due_ms = turn.worker.net.now_ms() + CLOSE_MS;
+            exchange.due_ms = turn.worker.net.now_ms() + CLOSE_MS;
             Ok(())
         });
     }
@@ -216,13 +216,18 @@ impl Edge {
 
 impl Turn<'_> {
     /// Sends a client's frames to its origin.
-    fn send_to_origin(&mut self, talk: &mut Talk, handle: RequestId, frames: &[u8]) -> Step {
-        talk.queue(frames);
-        let step = self.pump(talk);
-        if talk.queued() > QUEUE_BYTES_MAX {
+    fn send_to_origin(
+        &mut self,
+        exchange: &mut UpstreamExchange,
+        handle: RequestId,
+        frames: &[u8],
+    ) -> Step {
+        exchange.queue(frames);
+        let step = self.pump(exchange);
+        if exchange.queued() > QUEUE_BYTES_MAX {
             // The origin reads slower than the client sends: reading from the client pauses.
             let _ = self.worker.defer_socket(SocketId::of(handle));
-            talk.has_deferred = true;
+            exchange.has_deferred = true;
         }
         step
     }

@@ -23,15 +23,15 @@ use crate::server::catch_up::standing;
 use crate::server::holds::Holds;
 use crate::server::policy::EdgePolicy;
 use crate::timers::Timer;
+use crate::upstream::exchange::UpstreamExchange;
 use crate::upstream::reply::passed;
 use crate::upstream::response::Head;
-use crate::upstream::talk::Talk;
 
 impl Holds<'_> {
     /// Holds a client whose response is complete.
     pub(super) fn begin_hold(
         &mut self,
-        talk: &mut Talk,
+        exchange: &mut UpstreamExchange,
         handle: RequestId,
         instruct: Instruct,
         body: &[u8],
@@ -39,7 +39,7 @@ impl Holds<'_> {
         let mut instruct = instruct;
         let subscriptions =
             self.clients
-                .subscriptions(self.policy, self.worker, &talk.source, &instruct);
+                .subscriptions(self.policy, self.worker, &exchange.source, &instruct);
         let head = Head::from(std::mem::take(&mut instruct.answer));
         let headers = passed(&head.headers);
         let response = head.passed_on(&headers);
@@ -50,23 +50,28 @@ impl Holds<'_> {
             takes_items,
             keep_alive: keep_alive(&instruct),
         };
-        let is_head = talk.source.request.is_head();
+        let is_head = exchange.source.request.is_head();
         let held = self.worker.hold_relayed(handle, &response, body, &hold);
         self.clients.forget_request(self.worker, handle);
         if held.is_ok() {
             self.route_figures
-                .count_head_sent(self.worker, &talk.source, &head);
+                .count_head_sent(self.worker, &exchange.source, &head);
         }
         if held.is_ok() && !is_head {
-            self.enter(talk, handle, subscriptions, instruct, takes_items);
+            self.enter(exchange, handle, subscriptions, instruct, takes_items);
         }
     }
 
     /// Holds a client whose body was forwarded.
-    pub(super) fn hold_passed(&mut self, talk: &mut Talk, handle: RequestId, instruct: Instruct) {
+    pub(super) fn hold_passed(
+        &mut self,
+        exchange: &mut UpstreamExchange,
+        handle: RequestId,
+        instruct: Instruct,
+    ) {
         let subscriptions =
             self.clients
-                .subscriptions(self.policy, self.worker, &talk.source, &instruct);
+                .subscriptions(self.policy, self.worker, &exchange.source, &instruct);
         let channels: Vec<&[u8]> = subscriptions.iter().map(|it| &it.channel[..]).collect();
         let takes_items = self.clients.pacer.is_some() || takes_items(&subscriptions, &instruct);
         let hold = Relayed {
@@ -77,37 +82,41 @@ impl Holds<'_> {
         let held = self.worker.hold_stream(handle, &hold);
         self.clients.forget_request(self.worker, handle);
         if held.is_ok() {
-            self.enter(talk, handle, subscriptions, instruct, takes_items);
+            self.enter(exchange, handle, subscriptions, instruct, takes_items);
         }
     }
 
     fn enter(
         &mut self,
-        talk: &mut Talk,
+        exchange: &mut UpstreamExchange,
         handle: RequestId,
         subscriptions: Vec<Subscription>,
         instruct: Instruct,
         takes_items: bool,
     ) {
         self.clients
-            .watch_for_gone(handle, &talk.source, instruct.gone.clone());
-        talk.noted.outcome = Outcome::Held;
+            .watch_for_gone(handle, &exchange.source, instruct.gone.clone());
+        exchange.noted.outcome = Outcome::Held;
         self.reports()
-            .on_entered(handle, &talk.source, Mode::Stream, None);
+            .on_entered(handle, &exchange.source, Mode::Stream, None);
         for subscription in &subscriptions {
-            self.reports()
-                .on_subscribed(handle, &talk.source, &subscription.channel, Mode::Stream);
+            self.reports().on_subscribed(
+                handle,
+                &exchange.source,
+                &subscription.channel,
+                Mode::Stream,
+            );
         }
         if !takes_items {
             return;
         }
         let standing = standing(self.worker, &subscriptions);
         let serial = self.clients.next_serial();
-        let mut source = talk.source.clone();
+        let mut source = exchange.source.clone();
         if instruct.next.is_none() {
             source.request = if subscriptions.iter().any(|it| it.filters.asks()) {
                 // The client's links need only the target of the request.
-                Rc::new(talk.source.request.place())
+                Rc::new(exchange.source.request.place())
             } else {
                 // No further request will be sent to the client's origin.
                 Rc::clone(&self.clients.forgotten)
@@ -142,34 +151,34 @@ impl Holds<'_> {
     /// Holds a long poll.
     pub(super) fn begin_poll(
         &mut self,
-        talk: &mut Talk,
+        exchange: &mut UpstreamExchange,
         handle: RequestId,
         instruct: Instruct,
         body: Vec<u8>,
     ) {
         let subscriptions =
             self.clients
-                .subscriptions(self.policy, self.worker, &talk.source, &instruct);
+                .subscriptions(self.policy, self.worker, &exchange.source, &instruct);
         let standing = standing(self.worker, &subscriptions);
         let channels: Vec<&[u8]> = subscriptions.iter().map(|it| &it.channel[..]).collect();
         if self.worker.poll_items(handle, &channels).is_err() {
             self.clients.forget_request(self.worker, handle);
             return;
         }
-        talk.noted.outcome = Outcome::Held;
+        exchange.noted.outcome = Outcome::Held;
         self.reports()
-            .on_entered(handle, &talk.source, Mode::Response, None);
+            .on_entered(handle, &exchange.source, Mode::Response, None);
         for channel in &channels {
             self.reports()
-                .on_subscribed(handle, &talk.source, channel, Mode::Response);
+                .on_subscribed(handle, &exchange.source, channel, Mode::Response);
         }
         let due_ms = self.worker.net.now_ms() + u64::from(instruct.timeout_s) * 1_000;
         self.timers.at(due_ms, Timer::Poll(handle));
         self.clients
-            .watch_for_gone(handle, &talk.source, instruct.gone);
+            .watch_for_gone(handle, &exchange.source, instruct.gone);
         let serial = self.clients.next_serial();
         let session = Session {
-            source: talk.source.clone(),
+            source: exchange.source.clone(),
             subscriptions,
             meta: instruct.meta,
             kind: Kind::Poll(Box::new(Poll {
@@ -185,7 +194,7 @@ impl Holds<'_> {
             keeper.watch();
         }
         // Request the response again only once: an origin with other ids than the publisher's would cause endless requests.
-        let may_ask = talk.last_ids.is_empty();
+        let may_ask = exchange.last_ids.is_empty();
         match standing {
             Standing::Behind if self.catch_up(Left::Request(handle), false) => {}
             Standing::Behind if may_ask => {

@@ -12,7 +12,7 @@ use fermata_proto::http2::{Opening, Rest};
 use crate::client::request::Body;
 use crate::client::source::{Engine, Owner};
 use crate::routes::Target;
-use crate::server::edge::{Edge, watch_talks};
+use crate::server::edge::{Edge, watch_exchanges};
 use crate::server::outbound::Outbound;
 use crate::server::turn::Turn;
 use crate::timers::{Timer, Timers};
@@ -20,6 +20,7 @@ use crate::upstream::Failure;
 use crate::upstream::codec::Codec;
 use crate::upstream::connections::WireUse;
 use crate::upstream::error::UpstreamError;
+use crate::upstream::exchange::{Purpose, Step, Stop, UpstreamExchange, Wait};
 use crate::upstream::forward::{Forwarded, HANDSHAKE_OWN, Header};
 use crate::upstream::http2::{
     CarrierLoss, OnCarrier, StreamInput, StreamLoss, TickOutcome, WebSocketSupport,
@@ -28,7 +29,6 @@ use crate::upstream::parts::Upstream;
 use crate::upstream::place::Place;
 use crate::upstream::reply::Phase;
 use crate::upstream::response::ResponsePart;
-use crate::upstream::talk::{Purpose, Step, Stop, Talk, Wait};
 
 /// Number of bytes queued for a connection's socket from which its requests pause.
 const ROOM_BYTES: usize = 128 * 1024;
@@ -77,8 +77,8 @@ impl Edge {
             self.upstream
                 .watch_carriers(&mut self.timers, &mut self.worker);
             for input in inputs {
-                self.with_talk(input.talk, |turn, talk| {
-                    turn.on_stream_input(talk, wire, input)
+                self.with_exchange(input.exchange, |turn, exchange| {
+                    turn.on_stream_input(exchange, wire, input)
                 });
             }
             outcome?;
@@ -106,8 +106,10 @@ impl Edge {
             };
             // The exchange sets the flag again if this turn is not enough.
             carrier.machine.set_pending(ready.stream, false);
-            if let Some(&talk) = carrier.talks.get(&ready.stream) {
-                self.with_talk(talk, |turn, talk| turn.outbound().pump_carrier(talk, true));
+            if let Some(&exchange) = carrier.exchanges.get(&ready.stream) {
+                self.with_exchange(exchange, |turn, exchange| {
+                    turn.outbound().pump_carrier(exchange, true)
+                });
             }
         }
     }
@@ -125,9 +127,9 @@ impl Edge {
         self.upstream.carriers.settle(carrier.place.clone());
         self.upstream
             .watch_carriers(&mut self.timers, &mut self.worker);
-        for &talk in carrier.talks.values() {
-            self.with_talk(talk, |_, talk| {
-                let failure = if talk.has_response {
+        for &exchange in carrier.exchanges.values() {
+            self.with_exchange(exchange, |_, exchange| {
+                let failure = if exchange.has_response {
                     Failure::Response
                 } else {
                     Failure::NoResponse
@@ -148,9 +150,9 @@ impl Edge {
         if settled.is_empty() {
             return;
         }
-        let goes_on = |talk: &Talk| matches!(&talk.waits, Some(Wait::Carrier(place)) if settled.contains(place));
-        for id in self.talks.find(goes_on) {
-            self.with_talk(id, |turn, talk| turn.open(talk, true));
+        let goes_on = |exchange: &UpstreamExchange| matches!(&exchange.waits, Some(Wait::Carrier(place)) if settled.contains(place));
+        for id in self.exchanges.find(goes_on) {
+            self.with_exchange(id, |turn, exchange| turn.open(exchange, true));
         }
     }
 
@@ -174,28 +176,33 @@ impl Edge {
 }
 
 impl Turn<'_> {
-    fn on_stream_input(&mut self, talk: &mut Talk, wire: WireId, input: StreamInput) -> Step {
-        let Some(on) = &mut talk.http2 else {
+    fn on_stream_input(
+        &mut self,
+        exchange: &mut UpstreamExchange,
+        wire: WireId,
+        input: StreamInput,
+    ) -> Step {
+        let Some(on) = &mut exchange.http2 else {
             return Ok(());
         };
         if on.wire != wire || on.stream != input.stream {
             return Ok(());
         }
         if !input.parts.is_empty() {
-            talk.has_response = true;
+            exchange.has_response = true;
             // A closing WebSocket retains its deadline although the target still sends.
-            if !matches!(talk.phase, Phase::Socket { .. }) {
-                talk.due_ms = self.worker.net.now_ms() + self.policy.limits.idle_ms;
+            if !matches!(exchange.phase, Phase::Socket { .. }) {
+                exchange.due_ms = self.worker.net.now_ms() + self.policy.limits.idle_ms;
             }
             on.uncredited += input.parts.iter().map(body_bytes).sum::<usize>();
-            self.take(talk, input.parts)?;
+            self.take(exchange, input.parts)?;
         }
-        if talk.http2.is_none() {
+        if exchange.http2.is_none() {
             // The response is already complete.
             return Ok(());
         }
         match input.lost {
-            None => self.outbound().flush(talk),
+            None => self.outbound().flush(exchange),
             Some(StreamLoss::Reset(code)) => {
                 let reason = format!("the target has reset the stream with {code:?}");
                 Err(Stop::retried(Failure::Response, reason))
@@ -207,10 +214,10 @@ impl Turn<'_> {
                 if lost == StreamLoss::Refused
                     && let Some((carrier, _)) = self.upstream.carriers.get_mut(wire)
                 {
-                    carrier.streams_max = carrier.talks.len().saturating_sub(1).max(1);
+                    carrier.streams_max = carrier.exchanges.len().saturating_sub(1).max(1);
                 }
-                talk.refusals += 1;
-                let failure = if talk.refusals > REFUSALS_MAX {
+                exchange.refusals += 1;
+                let failure = if exchange.refusals > REFUSALS_MAX {
                     Failure::Connect
                 } else {
                     Failure::Unprocessed
@@ -229,11 +236,11 @@ impl Outbound<'_> {
     /// to open a connection.
     pub(super) fn join_carrier(
         &mut self,
-        talk: &mut Talk,
+        exchange: &mut UpstreamExchange,
         target: &Target,
     ) -> Result<bool, UpstreamError> {
-        let (place, now_ms) = (talk.place(), self.worker.net.now_ms());
-        let room = match talk.purpose {
+        let (place, now_ms) = (exchange.place(), self.worker.net.now_ms());
+        let room = match exchange.purpose {
             Purpose::Upgrade(_) => self.upstream.carriers.room_for_socket(&place),
             _ => match self.upstream.carriers.with_room(&place) {
                 Some(wire) => WebSocketSupport::Ready(wire),
@@ -242,17 +249,18 @@ impl Outbound<'_> {
         };
         match room {
             WebSocketSupport::Ready(wire) => {
-                self.enter_carrier(talk, target, wire)?;
+                self.enter_carrier(exchange, target, wire)?;
                 // Another connection became available while the exchange waited to open its own.
-                self.upstream.end_opening(self.timers, self.worker, talk);
+                self.upstream
+                    .end_opening(self.timers, self.worker, exchange);
                 return Ok(true);
             }
             WebSocketSupport::Unknown => {
-                self.wait_for_carrier(talk, place, now_ms);
+                self.wait_for_carrier(exchange, place, now_ms);
                 return Ok(true);
             }
             WebSocketSupport::Never => {
-                talk.is_http1 = true;
+                exchange.is_http1 = true;
                 return Ok(false);
             }
             WebSocketSupport::Absent => {}
@@ -260,77 +268,78 @@ impl Outbound<'_> {
         if self.upstream.carriers.is_http1(&place, now_ms) {
             return Ok(false);
         }
-        if self.upstream.carriers.is_opening(&place, talk.id()) {
-            self.wait_for_carrier(talk, place, now_ms);
+        if self.upstream.carriers.is_opening(&place, exchange.id()) {
+            self.wait_for_carrier(exchange, place, now_ms);
             return Ok(true);
         }
-        if talk.opens.is_none() {
+        if exchange.opens.is_none() {
             self.upstream
                 .carriers
-                .begin_opening(place.clone(), talk.id());
-            talk.opens = Some(place);
+                .begin_opening(place.clone(), exchange.id());
+            exchange.opens = Some(place);
         }
         Ok(false)
     }
 
-    fn wait_for_carrier(&self, talk: &mut Talk, place: Place, now_ms: u64) {
+    fn wait_for_carrier(&self, exchange: &mut UpstreamExchange, place: Place, now_ms: u64) {
         // One connect time-out covers all waits.
-        if talk.waits.replace(Wait::Carrier(place)).is_none() {
-            talk.due_ms = now_ms + self.policy.limits.connect_ms;
+        if exchange.waits.replace(Wait::Carrier(place)).is_none() {
+            exchange.due_ms = now_ms + self.policy.limits.connect_ms;
         }
-        talk.is_connected = false;
+        exchange.is_connected = false;
     }
 
     /// Makes the connection of the exchange a shared one. The exchange's request is sent first.
     pub(super) fn become_carrier(
         &mut self,
-        talk: &mut Talk,
+        exchange: &mut UpstreamExchange,
         target: &Target,
     ) -> Result<(), UpstreamError> {
-        let Some(wire) = talk.wire.take() else {
+        let Some(wire) = exchange.wire.take() else {
             return Err(UpstreamError::Target("the connection is gone".to_owned()));
         };
-        let is_private = matches!(talk.owner, Owner::Check(..));
-        let (place, now_ms) = (talk.place(), self.worker.net.now_ms());
+        let is_private = matches!(exchange.owner, Owner::Check(..));
+        let (place, now_ms) = (exchange.place(), self.worker.net.now_ms());
         self.upstream
             .carriers
             .add(wire, place.clone(), is_private, now_ms);
         self.upstream.connections.give(wire, WireUse::Carrier);
-        watch_talks(self.timers, now_ms);
-        let entered = match talk.purpose {
+        watch_exchanges(self.timers, now_ms);
+        let entered = match exchange.purpose {
             Purpose::Upgrade(_) => {
                 // Support for WebSockets is known after SETTINGS. If SETTINGS do not arrive, HTTP/1.1 is used after some attempts.
-                talk.refusals += 1;
-                talk.is_http1 = talk.refusals > REFUSALS_MAX;
-                self.wait_for_carrier(talk, place, now_ms);
+                exchange.refusals += 1;
+                exchange.is_http1 = exchange.refusals > REFUSALS_MAX;
+                self.wait_for_carrier(exchange, place, now_ms);
                 self.upstream.flush_carrier(self.timers, self.worker, wire);
                 Ok(())
             }
-            _ => self.enter_carrier(talk, target, wire),
+            _ => self.enter_carrier(exchange, target, wire),
         };
-        self.upstream.end_opening(self.timers, self.worker, talk);
+        self.upstream
+            .end_opening(self.timers, self.worker, exchange);
         entered
     }
 
     /// Sends the head of the request on this connection.
     fn enter_carrier(
         &mut self,
-        talk: &mut Talk,
+        exchange: &mut UpstreamExchange,
         target: &Target,
         wire: WireId,
     ) -> Result<(), UpstreamError> {
-        let request = Rc::clone(&talk.source.request);
-        let forwarded = self.forwarded(talk, &request, target)?;
-        talk.codec = Codec::Http2;
-        talk.open_body()?;
+        let request = Rc::clone(&exchange.source.request);
+        let forwarded = self.forwarded(exchange, &request, target)?;
+        exchange.codec = Codec::Http2;
+        exchange.open_body()?;
         if let Body::Memory(bytes) | Body::Arriving { first: bytes, .. } = &request.body {
-            talk.out.extend_from_slice(bytes);
+            exchange.out.extend_from_slice(bytes);
         }
         let now_ms = self.worker.net.now_ms();
         let Some((carrier, limits)) = self.upstream.carriers.get_mut(wire) else {
             return Err(UpstreamError::Target("the connection is gone".to_owned()));
         };
-        let is_socket = matches!(talk.purpose, Purpose::Upgrade(_));
+        let is_socket = matches!(exchange.purpose, Purpose::Upgrade(_));
         let opening = Opening {
             method: if is_socket {
                 b"CONNECT"
@@ -342,10 +351,10 @@ impl Outbound<'_> {
             path: &forwarded.target,
             protocol: is_socket.then_some(b"websocket"),
         };
-        let has_ended = !is_socket && talk.is_sent() && talk.queued() == 0;
+        let has_ended = !is_socket && exchange.is_sent() && exchange.queued() == 0;
         let length = length_of(&request.body);
         let own = if is_socket {
-            socket_fields(!talk.source.is_plain())
+            socket_fields(!exchange.source.is_plain())
         } else {
             plain_fields(length.as_deref(), takes_trailers(&request.headers))
         };
@@ -354,65 +363,73 @@ impl Outbound<'_> {
             .machine
             .open(&opening, fields, has_ended, limits, &mut carrier.out);
         let stream = opened.map_err(|error| UpstreamError::Target(error.to_string()))?;
-        if carrier.talks.is_empty() {
+        if carrier.exchanges.is_empty() {
             carrier.idle_until_ms = now_ms;
         }
-        carrier.talks.insert(stream, talk.id());
-        talk.is_reused = std::mem::replace(&mut carrier.has_served, true);
-        talk.http2 = Some(OnCarrier {
+        carrier.exchanges.insert(stream, exchange.id());
+        exchange.is_reused = std::mem::replace(&mut carrier.has_served, true);
+        exchange.http2 = Some(OnCarrier {
             wire,
             stream,
             uncredited: 0,
             has_ended,
         });
-        talk.waits = None;
-        talk.is_connected = true;
-        talk.can_read = false;
-        talk.has_hung_up = false;
-        talk.has_response = false;
-        talk.due_ms = now_ms + self.policy.limits.response_ms;
+        exchange.waits = None;
+        exchange.is_connected = true;
+        exchange.can_read = false;
+        exchange.has_hung_up = false;
+        exchange.has_response = false;
+        exchange.due_ms = now_ms + self.policy.limits.response_ms;
         Ok(())
     }
 
     /// Sends the request as far as possible, and returns window credit for bytes that the client received.
-    pub(super) fn pump_carrier(&mut self, talk: &mut Talk, is_its_turn: bool) -> Step {
-        let before = talk.sent;
-        self.send_request_body(talk, is_its_turn)
+    pub(super) fn pump_carrier(
+        &mut self,
+        exchange: &mut UpstreamExchange,
+        is_its_turn: bool,
+    ) -> Step {
+        let before = exchange.sent;
+        self.send_request_body(exchange, is_its_turn)
             .map_err(|error| Stop::retried(Failure::Response, error))?;
-        self.give_time(talk, talk.sent != before);
-        self.on_flushed(talk)?;
-        self.upstream.give_carrier_credit(talk);
-        if let Some(on) = &talk.http2 {
+        self.give_time(exchange, exchange.sent != before);
+        self.on_flushed(exchange)?;
+        self.upstream.give_carrier_credit(exchange);
+        if let Some(on) = &exchange.http2 {
             self.upstream
                 .flush_carrier(self.timers, self.worker, on.wire);
         }
         Ok(())
     }
 
-    fn send_request_body(&mut self, talk: &mut Talk, is_its_turn: bool) -> std::io::Result<()> {
+    fn send_request_body(
+        &mut self,
+        exchange: &mut UpstreamExchange,
+        is_its_turn: bool,
+    ) -> std::io::Result<()> {
         let mut turn_bytes = 0;
         loop {
-            let is_whole = !talk.is_socket_stream()
-                && talk.file.is_none()
-                && talk
+            let is_whole = !exchange.is_socket_stream()
+                && exchange.file.is_none()
+                && exchange
                     .arriving
                     .as_ref()
                     .is_none_or(|arriving| arriving.has_ended);
-            let Some(on) = talk.http2.as_mut().filter(|on| !on.has_ended) else {
+            let Some(on) = exchange.http2.as_mut().filter(|on| !on.has_ended) else {
                 return Ok(());
             };
             let Some((carrier, _)) = self.upstream.carriers.get_mut(on.wire) else {
                 // The connection is lost; each exchange is notified separately.
                 return Ok(());
             };
-            if talk.sent < talk.out.len() || is_whole {
+            if exchange.sent < exchange.out.len() || is_whole {
                 let room = ROOM_BYTES.saturating_sub(carrier.unsent());
                 if room == 0 || (!is_its_turn && carrier.machine.has_ready()) {
                     // The exchange gets a turn when the socket has room again.
                     carrier.machine.set_pending(on.stream, true);
                     return Ok(());
                 }
-                let left = &talk.out[talk.sent..];
+                let left = &exchange.out[exchange.sent..];
                 let piece = &left[..left.len().min(room)];
                 let rest = match (piece.len() == left.len(), is_whole) {
                     (true, true) => Rest::End,
@@ -422,7 +439,7 @@ impl Outbound<'_> {
                 let sent = carrier
                     .machine
                     .send_data(on.stream, piece, rest, &mut carrier.out);
-                talk.sent += sent;
+                exchange.sent += sent;
                 if sent < piece.len() {
                     // The flow-control window is exhausted.
                     return Ok(());
@@ -430,7 +447,7 @@ impl Outbound<'_> {
                 on.has_ended = rest == Rest::End;
                 continue;
             }
-            if !talk.refill(self.timers, self.worker, &mut turn_bytes)? {
+            if !exchange.refill(self.timers, self.worker, &mut turn_bytes)? {
                 return Ok(());
             }
         }
@@ -443,10 +460,10 @@ impl Upstream {
         &mut self,
         timers: &mut Timers,
         worker: &mut Engine,
-        talk: &mut Talk,
+        exchange: &mut UpstreamExchange,
     ) {
-        if let Some(place) = talk.opens.take() {
-            self.carriers.end_opening(place, talk.id());
+        if let Some(place) = exchange.opens.take() {
+            self.carriers.end_opening(place, exchange.id());
             self.watch_carriers(timers, worker);
         }
     }
@@ -456,20 +473,20 @@ impl Upstream {
         &mut self,
         timers: &mut Timers,
         worker: &mut Engine,
-        talk: &mut Talk,
+        exchange: &mut UpstreamExchange,
         target: &Target,
     ) -> bool {
-        if !talk.may_speak_http2(target) {
+        if !exchange.may_speak_http2(target) {
             return false;
         }
         let has_chosen = !target.is_tls
-            || talk
+            || exchange
                 .wire
                 .is_some_and(|wire| worker.net.wire_speaks_http2(wire));
         if !has_chosen {
             let now_ms = worker.net.now_ms();
-            self.carriers.note_http1(talk.place(), now_ms);
-            self.end_opening(timers, worker, talk);
+            self.carriers.note_http1(exchange.place(), now_ms);
+            self.end_opening(timers, worker, exchange);
         }
         has_chosen
     }
@@ -479,11 +496,11 @@ impl Upstream {
         &mut self,
         timers: &mut Timers,
         worker: &mut Engine,
-        talk: &mut Talk,
+        exchange: &mut UpstreamExchange,
     ) {
         // A WebSocket that has sent all bytes, including its close frame.
-        let is_socket = matches!(talk.phase, Phase::Socket { .. }) && talk.queued() == 0;
-        let Some(on) = talk.http2.take() else {
+        let is_socket = matches!(exchange.phase, Phase::Socket { .. }) && exchange.queued() == 0;
+        let Some(on) = exchange.http2.take() else {
             return;
         };
         let OnCarrier {
@@ -497,7 +514,7 @@ impl Upstream {
             // The connection is lost. Its exchanges leave it one by one.
             return;
         };
-        carrier.talks.remove(&stream);
+        carrier.exchanges.remove(&stream);
         if is_socket && !has_ended {
             // RST_STREAM would report a broken WebSocket (RFC 8441, section 5).
             carrier
@@ -505,7 +522,7 @@ impl Upstream {
                 .send_data(stream, &[], Rest::End, &mut carrier.out);
         }
         carrier.machine.release(stream, limits, &mut carrier.out);
-        if carrier.talks.is_empty() {
+        if carrier.exchanges.is_empty() {
             carrier.idle_since_ms = now_ms;
         }
         let is_over = carrier.is_over();
@@ -516,8 +533,8 @@ impl Upstream {
     }
 
     /// Returns window credit for response bytes that the client received.
-    fn give_carrier_credit(&mut self, talk: &mut Talk) {
-        let waiting = match &talk.phase {
+    fn give_carrier_credit(&mut self, exchange: &mut UpstreamExchange) {
+        let waiting = match &exchange.phase {
             Phase::Streaming { pending, .. } => pending.len(),
             Phase::Linked(body) => body.pending.len(),
             // The client's send queue is full.
@@ -526,7 +543,7 @@ impl Upstream {
             } => return,
             Phase::AwaitingHead | Phase::Whole { .. } | Phase::Socket { .. } => 0,
         };
-        if let Some(on) = &mut talk.http2
+        if let Some(on) = &mut exchange.http2
             && on.uncredited > waiting
             && let Some((carrier, limits)) = self.carriers.get_mut(on.wire)
         {

@@ -9,8 +9,8 @@ use crate::client::journal::{Journal, Outcome, field};
 use crate::client::source::{Engine, Owner, Source};
 use crate::server::policy::EdgePolicy;
 use crate::timers::{Timer, Timers};
+use crate::upstream::exchange::{Purpose, UpstreamExchange};
 use crate::upstream::forward::Rewriting;
-use crate::upstream::talk::{Purpose, Talk};
 
 /// Maximum time for which a line is buffered.
 const FLUSH_MS: u64 = 100;
@@ -35,30 +35,32 @@ impl Journal {
     }
 
     /// Logs an exchange that ended or became a WebSocket.
-    pub(super) fn log_talk(
+    pub(super) fn log_exchange(
         &mut self,
         policy: &EdgePolicy,
         timers: &mut Timers,
         worker: &mut Engine,
-        talk: &mut Talk,
+        exchange: &mut UpstreamExchange,
     ) {
-        if talk.noted.is_written || !self.wants(talk.source.rule()) {
+        if exchange.noted.is_written || !self.wants(exchange.source.rule()) {
             return;
         }
-        let is_opening = match talk.purpose {
+        let is_opening = match exchange.purpose {
             Purpose::Plain => false,
             Purpose::Upgrade(_) | Purpose::Events(Some(_)) => true,
             // Requests between workers, and later requests of a WebSocket, are not requests of clients.
             Purpose::Worker | Purpose::Events(None) => return,
         };
-        if matches!(talk.owner, Owner::Check(..)) {
+        if matches!(exchange.owner, Owner::Check(..)) {
             return;
         }
-        talk.noted.is_written = true;
-        let is_again = matches!(talk.owner, Owner::Client(_)) && !talk.last_ids.is_empty();
-        let mut line = self.request_line(policy, &talk.source, is_opening);
-        match talk.noted.outcome {
-            Outcome::Answered(status) => line += &format!(" code={status} {}", talk.noted.bytes),
+        exchange.noted.is_written = true;
+        let is_again = matches!(exchange.owner, Owner::Client(_)) && !exchange.last_ids.is_empty();
+        let mut line = self.request_line(policy, &exchange.source, is_opening);
+        match exchange.noted.outcome {
+            Outcome::Answered(status) => {
+                line += &format!(" code={status} {}", exchange.noted.bytes)
+            }
             Outcome::Held => line += " accept",
             Outcome::File => line += " file",
             Outcome::Failed => line += " error",
@@ -67,11 +69,11 @@ impl Journal {
             line += " retry";
         }
         if self.has_programs
-            && let Some(program) = talk.source.request.header("user-agent")
+            && let Some(program) = exchange.source.request.header("user-agent")
         {
             line += &format!(" ua={}", field(program));
         }
-        for (channel, id) in &talk.last_ids {
+        for (channel, id) in &exchange.last_ids {
             line += &format!(" #{}={}", field(channel), field(id));
         }
         self.journal_line(timers, worker, &line);

@@ -18,10 +18,10 @@ use crate::client::source::{Engine, Owner};
 use crate::server::catch_up::standing;
 use crate::server::holds::Holds;
 use crate::timers::Timer;
+use crate::upstream::exchange::{Step, Stop, UpstreamExchange};
 use crate::upstream::link_body::{LinkBody, PENDING_BYTES_MAX};
 use crate::upstream::reply::Phase;
 use crate::upstream::response::Head;
-use crate::upstream::talk::{Step, Stop, Talk};
 
 /// Maximum number of items held back for one client, as in Pushpin.
 const HELD_BACK_MAX: usize = 100;
@@ -34,7 +34,7 @@ impl Holds<'_> {
     /// instruction.
     pub(super) fn on_link(
         &mut self,
-        talk: &mut Talk,
+        exchange: &mut UpstreamExchange,
         handle: RequestId,
         head: Head,
         body: Vec<u8>,
@@ -59,15 +59,20 @@ impl Holds<'_> {
                 0
             };
         }
-        self.follow_link(talk, handle, instruct);
+        self.follow_link(exchange, handle, instruct);
     }
 
     /// Follows the instruction of a link's response after the response body was forwarded.
-    pub(super) fn follow_link(&mut self, talk: &Talk, handle: RequestId, instruct: Instruct) {
+    pub(super) fn follow_link(
+        &mut self,
+        exchange: &UpstreamExchange,
+        handle: RequestId,
+        instruct: Instruct,
+    ) {
         let mut instruct = instruct;
         let subscriptions =
             self.clients
-                .subscriptions(self.policy, self.worker, &talk.source, &instruct);
+                .subscriptions(self.policy, self.worker, &exchange.source, &instruct);
         let Some(session) = self.clients.sessions.get_mut(&handle) else {
             // The client may have left.
             return;
@@ -137,8 +142,13 @@ impl Holds<'_> {
     }
 
     /// Starts to forward a link's response that exceeds the limit of an instruction, unless the body is the instruction.
-    pub(super) fn begin_link_body(&mut self, talk: &mut Talk, handle: RequestId) -> Step {
-        let Phase::Whole { head, body } = std::mem::replace(&mut talk.phase, Phase::AwaitingHead)
+    pub(super) fn begin_link_body(
+        &mut self,
+        exchange: &mut UpstreamExchange,
+        handle: RequestId,
+    ) -> Step {
+        let Phase::Whole { head, body } =
+            std::mem::replace(&mut exchange.phase, Phase::AwaitingHead)
         else {
             return Ok(());
         };
@@ -157,17 +167,18 @@ impl Holds<'_> {
         };
         stream.is_passing = true;
         stream.empty_links = 0;
-        talk.phase = Phase::Linked(LinkBody {
+        exchange.phase = Phase::Linked(LinkBody {
             pending: body,
             has_ended: false,
             instruct: Box::new(instruct),
         });
-        self.pass_link(talk)
+        self.pass_link(exchange)
     }
 
     /// Sends body bytes of a link's response to the client as far as the client accepts them.
-    pub(super) fn pass_link(&mut self, talk: &mut Talk) -> Step {
-        let (Owner::Link(handle), Phase::Linked(body)) = (talk.owner, &mut talk.phase) else {
+    pub(super) fn pass_link(&mut self, exchange: &mut UpstreamExchange) -> Step {
+        let (Owner::Link(handle), Phase::Linked(body)) = (exchange.owner, &mut exchange.phase)
+        else {
             return Ok(());
         };
         let Some(unsent) = self.worker.net.held_unsent(handle) else {
@@ -186,8 +197,8 @@ impl Holds<'_> {
         if !body.has_ended {
             return Ok(());
         }
-        if let Phase::Linked(body) = std::mem::replace(&mut talk.phase, Phase::AwaitingHead) {
-            self.follow_link(talk, handle, *body.instruct);
+        if let Phase::Linked(body) = std::mem::replace(&mut exchange.phase, Phase::AwaitingHead) {
+            self.follow_link(exchange, handle, *body.instruct);
             self.resume_filtering(handle);
         }
         Err(Stop::Over)

@@ -14,7 +14,7 @@ use fermata_fastcgi::spool::{SILENT_MS, Spool};
 use crate::client::journal::Outcome;
 use crate::client::source::{Asker, Engine, Owner};
 use crate::routes::Origin;
-use crate::server::edge::{Edge, watch_talks};
+use crate::server::edge::{Edge, watch_exchanges};
 use crate::server::http2::REFUSALS_MAX;
 use crate::server::outbound::Outbound;
 use crate::server::tasks::Ask;
@@ -23,13 +23,13 @@ use crate::server::zhttp_stream::part_of;
 use crate::timers::{Timer, Timers};
 use crate::upstream::codec::Codec;
 use crate::upstream::error::UpstreamError;
+use crate::upstream::exchange::{Purpose, Step, Stop, UpstreamExchange};
 use crate::upstream::folders::Filed;
 use crate::upstream::id::UpstreamExchangeId;
 use crate::upstream::link_body::PENDING_BYTES_MAX;
 use crate::upstream::parts::Upstream;
 use crate::upstream::reply::Phase;
 use crate::upstream::response::{ResponsePart, of_fastcgi, of_http};
-use crate::upstream::talk::{Purpose, Step, Stop, Talk};
 use crate::upstream::{Failure, Sent, may_retry, test_origin};
 
 /// Maximum number of reads per turn from an origin whose client reads slower than the response arrives.
@@ -41,35 +41,37 @@ const AHEAD_MS: u64 = 1;
 impl Edge {
     /// Starts an exchange. A health check uses only the target in its source.
     pub(super) fn ask(&mut self, ask: Ask) {
-        let (talks, mut turn) = self.turn();
-        let Some(talk) = turn.begin(ask) else {
+        let (exchanges, mut turn) = self.turn();
+        let Some(exchange) = turn.begin(ask) else {
             return;
         };
-        if talks.is_empty() {
-            watch_talks(turn.timers, turn.worker.net.now_ms());
+        if exchanges.is_empty() {
+            watch_exchanges(turn.timers, turn.worker.net.now_ms());
         }
-        turn.upstream.askers.set(talk.owner.asker(), talk.id());
-        talks.keep(talk);
+        turn.upstream
+            .askers
+            .set(exchange.owner.asker(), exchange.id());
+        exchanges.keep(exchange);
     }
 
     /// Runs a step of an exchange, and removes the exchange if it ends.
-    pub(super) fn with_talk(
+    pub(super) fn with_exchange(
         &mut self,
         id: UpstreamExchangeId,
-        run: impl FnOnce(&mut Turn<'_>, &mut Talk) -> Step,
+        run: impl FnOnce(&mut Turn<'_>, &mut UpstreamExchange) -> Step,
     ) {
-        let (talks, mut turn) = self.turn();
-        let Some(talk) = talks.get_mut(id) else {
+        let (exchanges, mut turn) = self.turn();
+        let Some(exchange) = exchanges.get_mut(id) else {
             // It ended.
             return;
         };
-        let step = run(&mut turn, talk);
-        if !turn.goes_on(talk, step) {
-            let asker = talk.owner.asker();
-            turn.end(talk);
+        let step = run(&mut turn, exchange);
+        if !turn.goes_on(exchange, step) {
+            let asker = exchange.owner.asker();
+            turn.end(exchange);
             turn.upstream.askers.forget_of(asker, id);
-            talks.end(id);
-        } else if talk.phase.spool().is_some_and(Spool::holds_too_many) {
+            exchanges.end(id);
+        } else if exchange.phase.spool().is_some_and(Spool::holds_too_many) {
             self.bound_holding(id);
         }
     }
@@ -77,20 +79,21 @@ impl Edge {
     /// Disconnects clients whose responses occupy PHP-FPM processes, if the clients of one address occupy more processes than
     /// allowed. Only clients that have read nothing for [`SILENT_MS`] are disconnected, the longest silent one first.
     fn bound_holding(&mut self, id: UpstreamExchangeId) {
-        let Some(own) = self.talks.get(id).and_then(|it| it.phase.spool()) else {
+        let Some(own) = self.exchanges.get(id).and_then(|it| it.phase.spool()) else {
             return missed(());
         };
-        let beside = self.talks.find(|talk| {
-            talk.phase
+        let beside = self.exchanges.find(|exchange| {
+            exchange
+                .phase
                 .spool()
                 .is_some_and(|spool| spool.holds_beside(own))
         });
         let now_ms = self.worker.net.now_ms();
         let mut longest: Option<(u64, UpstreamExchangeId)> = None;
         for other in beside {
-            if let Some(talk) = self.talks.get_mut(other)
-                && let Owner::Client(handle) = talk.owner
-                && let Some(spool) = talk.phase.spool_ahead()
+            if let Some(exchange) = self.exchanges.get_mut(other)
+                && let Owner::Client(handle) = exchange.owner
+                && let Some(spool) = exchange.phase.spool_ahead()
             {
                 spool.note_unread(now_ms, unread_bytes(&self.worker.net, handle));
                 let found = spool.holding_since_ms().map(|it| (it, other));
@@ -102,7 +105,7 @@ impl Edge {
         };
         let due_ms = since_ms + SILENT_MS;
         if now_ms < due_ms {
-            if let Some(Owner::Client(handle)) = self.talks.get(id).map(|it| it.owner) {
+            if let Some(Owner::Client(handle)) = self.exchanges.get(id).map(|it| it.owner) {
                 self.timers.at(due_ms, Timer::Holding(handle));
             }
             return;
@@ -112,14 +115,14 @@ impl Edge {
             response_spool_bytes_max or response_spool_address_bytes_max has no room for them",
             self.worker.settings().response_waits_per_address_max
         );
-        self.with_talk(longest, |_, _| Err(Stop::failed(502, reason)));
+        self.with_exchange(longest, |_, _| Err(Stop::failed(502, reason)));
         if longest != id && self.holds_too_many(id) {
             self.bound_holding(id);
         }
     }
 
     fn holds_too_many(&self, id: UpstreamExchangeId) -> bool {
-        let spool = self.talks.get(id).and_then(|it| it.phase.spool());
+        let spool = self.exchanges.get(id).and_then(|it| it.phase.spool());
         spool.is_some_and(Spool::holds_too_many)
     }
 
@@ -134,42 +137,44 @@ impl Edge {
 
     /// Continues to read a response ahead of its client after a pause.
     pub(super) fn on_ahead(&mut self, handle: RequestId) {
-        self.with_talk_of(handle, |turn, talk| turn.pump_ahead(talk, AHEAD_READS_MAX));
+        self.with_exchange_of(handle, |turn, exchange| {
+            turn.pump_ahead(exchange, AHEAD_READS_MAX)
+        });
     }
 
     /// Runs a step of the exchange that a client waits for, if such an exchange exists.
-    pub(super) fn with_talk_of(
+    pub(super) fn with_exchange_of(
         &mut self,
         client: RequestId,
-        run: impl FnOnce(&mut Turn<'_>, &mut Talk) -> Step,
+        run: impl FnOnce(&mut Turn<'_>, &mut UpstreamExchange) -> Step,
     ) {
         if let Some(id) = self.upstream.askers.of(Asker::Client(client)) {
-            self.with_talk(id, run);
+            self.with_exchange(id, run);
         }
     }
 
     /// Ends the exchange of a client that has left.
     pub(super) fn abandon(&mut self, asker: Asker) {
         if let Some(id) = self.upstream.askers.forget(asker)
-            && !self.upstream.hand_over(&mut self.talks, id)
+            && !self.upstream.hand_over(&mut self.exchanges, id)
         {
-            self.with_talk(id, |_, _| Err(Stop::Over));
+            self.with_exchange(id, |_, _| Err(Stop::Over));
         }
     }
 
     /// Handles a client that received everything and can receive more.
     pub(super) fn on_stream_wanted(&mut self, handle: RequestId) {
-        self.with_talk_of(handle, |turn, talk| {
-            if let Phase::Streaming { wants, spool, .. } = &mut talk.phase {
+        self.with_exchange_of(handle, |turn, exchange| {
+            if let Phase::Streaming { wants, spool, .. } = &mut exchange.phase {
                 *wants = true;
                 if let Some(spool) = spool {
                     spool.release();
                 }
             }
-            talk.due_ms = turn.worker.net.now_ms() + turn.policy.limits.idle_ms;
-            turn.pass_on(talk)?;
-            turn.pump(talk)?;
-            if matches!(talk.phase, Phase::Streaming { wants: true, .. }) {
+            exchange.due_ms = turn.worker.net.now_ms() + turn.policy.limits.idle_ms;
+            turn.pass_on(exchange)?;
+            turn.pump(exchange)?;
+            if matches!(exchange.phase, Phase::Streaming { wants: true, .. }) {
                 // Watch for the client's disconnect: nothing is written to the client until the origin sends more.
                 let _ = turn.worker.defer_stream(handle);
             }
@@ -179,30 +184,30 @@ impl Edge {
 
     /// Continues to forward a link's response to a slow client.
     pub(super) fn on_link_body_due(&mut self, handle: RequestId) {
-        self.with_talk_of(handle, |turn, talk| {
-            turn.holds().pass_link(talk)?;
-            turn.pump(talk)
+        self.with_exchange_of(handle, |turn, exchange| {
+            turn.holds().pass_link(exchange)?;
+            turn.pump(exchange)
         });
     }
 
     /// Ends exchanges that timed out.
-    pub(super) fn check_talks(&mut self, now_ms: u64) {
-        let late = self.talks.find(|talk| {
-            let has_begun = talk.wire.is_some()
-                || talk.waits.is_some()
-                || talk.stream.is_some()
-                || talk.http2.is_some();
+    pub(super) fn check_exchanges(&mut self, now_ms: u64) {
+        let late = self.exchanges.find(|exchange| {
+            let has_begun = exchange.wire.is_some()
+                || exchange.waits.is_some()
+                || exchange.stream.is_some()
+                || exchange.http2.is_some();
             // A poll in another worker may wait without limit; the connection ends if that worker exits.
-            let may_wait = matches!(talk.purpose, Purpose::Worker) && talk.is_connected;
+            let may_wait = matches!(exchange.purpose, Purpose::Worker) && exchange.is_connected;
             let is_late =
-                talk.due_ms <= now_ms && has_begun && !may_wait && talk.phase.wants_more();
-            is_late || talk.deadline_ms <= now_ms
+                exchange.due_ms <= now_ms && has_begun && !may_wait && exchange.phase.wants_more();
+            is_late || exchange.deadline_ms <= now_ms
         });
         for id in late {
-            self.with_talk(id, |_, talk| {
-                if talk.deadline_ms <= now_ms {
+            self.with_exchange(id, |_, exchange| {
+                if exchange.deadline_ms <= now_ms {
                     Err(Stop::failed(504, "it takes too long"))
-                } else if talk.is_connected {
+                } else if exchange.is_connected {
                     Err(Stop::retried(
                         Failure::TimeOut,
                         "the origin does not answer in time",
@@ -217,7 +222,7 @@ impl Edge {
 
 impl Turn<'_> {
     /// Starts an exchange. Returns `None` if it ended immediately.
-    fn begin(&mut self, ask: Ask) -> Option<Box<Talk>> {
+    fn begin(&mut self, ask: Ask) -> Option<Box<UpstreamExchange>> {
         let Ask {
             owner,
             source,
@@ -226,121 +231,128 @@ impl Turn<'_> {
             deadline_ms,
         } = ask;
         let askers = &mut self.upstream.askers;
-        let mut talk = askers.begin(owner, source, last_ids, purpose);
-        talk.deadline_ms = deadline_ms;
+        let mut exchange = askers.begin(owner, source, last_ids, purpose);
+        exchange.deadline_ms = deadline_ms;
         if !matches!(owner, Owner::Check(..)) {
             self.upstream
                 .targets
-                .choose(&mut talk, self.worker.net.now_ms());
+                .choose(&mut exchange, self.worker.net.now_ms());
         }
-        let client = talk.owner.client();
-        talk.span = client.and_then(|handle| self.worker.begin_upstream(handle));
-        let step = self.open(&mut talk, true);
-        let goes_on = self.goes_on(&mut talk, step);
+        let client = exchange.owner.client();
+        exchange.span = client.and_then(|handle| self.worker.begin_upstream(handle));
+        let step = self.open(&mut exchange, true);
+        let goes_on = self.goes_on(&mut exchange, step);
         if !goes_on {
-            self.end(&mut talk);
+            self.end(&mut exchange);
         }
-        goes_on.then_some(talk)
+        goes_on.then_some(exchange)
     }
 
     /// Ends an exchange and releases its connection.
-    fn end(&mut self, talk: &mut Talk) {
-        self.upstream.release_sharers(talk, self.tasks);
-        self.route_figures.count_talk(self.worker, talk);
+    fn end(&mut self, exchange: &mut UpstreamExchange) {
+        self.upstream.release_sharers(exchange, self.tasks);
+        self.route_figures.count_exchange(self.worker, exchange);
         self.journal
-            .log_talk(self.policy, self.timers, self.worker, talk);
-        self.outbound().end_span(talk);
-        self.outbound().drop_wire(talk);
-        talk.leave_target();
+            .log_exchange(self.policy, self.timers, self.worker, exchange);
+        self.outbound().end_span(exchange);
+        self.outbound().drop_wire(exchange);
+        exchange.leave_target();
     }
 
     /// Acts on the result of a step. Each target is tried once, and a stale idle connection is replaced a few times. Returns
     /// false if the exchange ended.
-    fn goes_on(&mut self, talk: &mut Talk, step: Step) -> bool {
+    fn goes_on(&mut self, exchange: &mut UpstreamExchange, step: Step) -> bool {
         let mut step = step;
         loop {
             step = match step {
                 Ok(()) => return true,
                 Err(Stop::Over) => return false,
                 Err(Stop::Failed(status, reason)) => {
-                    self.fail(talk, status, &reason);
+                    self.fail(exchange, status, &reason);
                     return false;
                 }
                 Err(Stop::Unread(failure)) => {
-                    self.clients.on_body_failure(self.worker, talk, &failure);
+                    self.clients
+                        .on_body_failure(self.worker, exchange, &failure);
                     return false;
                 }
-                Err(Stop::Retried(failure, reason)) => self.retry(talk, failure, reason),
+                Err(Stop::Retried(failure, reason)) => self.retry(exchange, failure, reason),
             };
         }
     }
 
     /// Sends the request to the target on an idle or a new connection, and to the next target if that fails.
-    pub(super) fn open(&mut self, talk: &mut Talk, may_reuse: bool) -> Step {
+    pub(super) fn open(&mut self, exchange: &mut UpstreamExchange, may_reuse: bool) -> Step {
         // A check always opens a new connection.
-        let is_check = matches!(talk.owner, Owner::Check(..));
+        let is_check = matches!(exchange.owner, Owner::Check(..));
         let mut may_reuse = may_reuse && !is_check;
         loop {
-            let table = Rc::clone(&talk.source.table);
-            let Some(rule) = table.routes.rules().get(talk.source.rule) else {
+            let table = Rc::clone(&exchange.source.table);
+            let Some(rule) = table.routes.rules().get(exchange.source.rule) else {
                 return missed(Err(Stop::failed(502, "the route is gone")));
             };
-            let Some(target) = rule.targets.get(talk.source.target) else {
+            let Some(target) = rule.targets.get(exchange.source.target) else {
                 // All targets were tried.
-                return self.fail_upstream(talk);
+                return self.fail_upstream(exchange);
             };
-            self.upstream.targets.enter(talk, self.worker.net.now_ms());
-            talk.carry(target);
+            self.upstream
+                .targets
+                .enter(exchange, self.worker.net.now_ms());
+            exchange.carry(target);
             if target.origin == Origin::Test {
-                match talk.purpose {
-                    Purpose::Upgrade(_) => return self.open_test_socket(talk, &rule.path_beg),
+                match exchange.purpose {
+                    Purpose::Upgrade(_) => return self.open_test_socket(exchange, &rule.path_beg),
                     Purpose::Events(_) => {}
-                    _ => return self.ask_test(talk, &rule.path_beg),
+                    _ => return self.ask_test(exchange, &rule.path_beg),
                 }
             }
             let opened = match &target.origin {
-                Origin::Files(folder) if matches!(talk.purpose, Purpose::Plain) => {
+                Origin::Files(folder) if matches!(exchange.purpose, Purpose::Plain) => {
                     let asked = self.clients.ask_folder(
                         self.policy,
                         &mut self.upstream.folders,
                         self.worker,
-                        talk,
+                        exchange,
                         rule,
                         (target, folder),
                     );
                     match asked {
                         Ok(Filed::Answered) => {
-                            talk.noted.outcome = Outcome::File;
+                            exchange.noted.outcome = Outcome::File;
                             return Err(Stop::Over);
                         }
-                        Ok(Filed::Nothing(head, text)) if talk.targets.is_empty() => {
-                            talk.noted.outcome = Outcome::Answered(head.status);
+                        Ok(Filed::Nothing(head, text)) if exchange.targets.is_empty() => {
+                            exchange.noted.outcome = Outcome::Answered(head.status);
                             return self.clients.answer_nothing(
                                 self.policy,
                                 self.worker,
-                                talk,
+                                exchange,
                                 head,
                                 &text,
                             );
                         }
                         // The next target may have the file.
                         Ok(Filed::Nothing(..)) => {
-                            self.upstream.next_target(self.timers, self.worker, talk);
+                            self.upstream
+                                .next_target(self.timers, self.worker, exchange);
                             continue;
                         }
                         Err(failure) => Err(failure),
                     }
                 }
-                _ => self.outbound().open_target(talk, target, may_reuse),
+                _ => self.outbound().open_target(exchange, target, may_reuse),
             };
             match opened {
-                Ok(()) => return self.pump(talk),
+                Ok(()) => return self.pump(exchange),
                 Err(failure) => {
                     if let UpstreamError::Target(reason) = &failure {
-                        self.upstream.targets.note_failed(self.worker, talk, reason);
+                        self.upstream
+                            .targets
+                            .note_failed(self.worker, exchange, reason);
                     }
-                    talk.failures.push(failure);
-                    self.upstream.next_target(self.timers, self.worker, talk);
+                    exchange.failures.push(failure);
+                    self.upstream
+                        .next_target(self.timers, self.worker, exchange);
                     may_reuse = !is_check;
                 }
             }
@@ -348,50 +360,54 @@ impl Turn<'_> {
     }
 
     /// Uses the built-in test origin's response.
-    fn ask_test(&mut self, talk: &mut Talk, start: &str) -> Step {
-        let (path, query) = test_origin::parts(&talk.source.request.target, start);
+    fn ask_test(&mut self, exchange: &mut UpstreamExchange, start: &str) -> Step {
+        let (path, query) = test_origin::parts(&exchange.source.request.target, start);
         let (head, body) = test_origin::answer(path, query);
         let end = ResponsePart::End { is_reusable: false };
         self.take(
-            talk,
+            exchange,
             vec![ResponsePart::Head(head), ResponsePart::Body(body), end],
         )
     }
 
-    pub(super) fn on_talk(&mut self, talk: &mut Talk, event: WireEvent) -> Step {
-        talk.can_read |= event.readable || event.hangup;
-        talk.has_hung_up |= event.hangup;
-        match self.outbound().on_connecting(talk, event) {
-            Ok(()) => self.pump(talk),
+    pub(super) fn on_wire_event(
+        &mut self,
+        exchange: &mut UpstreamExchange,
+        event: WireEvent,
+    ) -> Step {
+        exchange.can_read |= event.readable || event.hangup;
+        exchange.has_hung_up |= event.hangup;
+        match self.outbound().on_connecting(exchange, event) {
+            Ok(()) => self.pump(exchange),
             Err((failure, reason)) => Err(Stop::retried(failure, reason)),
         }
     }
 
     /// Sends and reads as far as possible.
-    pub(super) fn pump(&mut self, talk: &mut Talk) -> Step {
-        self.pump_ahead(talk, 1)
+    pub(super) fn pump(&mut self, exchange: &mut UpstreamExchange) -> Step {
+        self.pump_ahead(exchange, 1)
     }
 
     /// Like [`Self::pump`], with a limit of reads ahead of a client that cannot receive more.
-    fn pump_ahead(&mut self, talk: &mut Talk, reads_max: usize) -> Step {
-        if talk.stream.is_some() {
-            return self.pump_stream(talk);
+    fn pump_ahead(&mut self, exchange: &mut UpstreamExchange, reads_max: usize) -> Step {
+        if exchange.stream.is_some() {
+            return self.pump_stream(exchange);
         }
-        if talk.http2.is_some() {
-            return self.outbound().flush(talk);
+        if exchange.http2.is_some() {
+            return self.outbound().flush(exchange);
         }
-        if talk.wire.is_none() || !talk.is_connected {
+        if exchange.wire.is_none() || !exchange.is_connected {
             return Ok(());
         }
-        self.outbound().flush(talk)?;
+        self.outbound().flush(exchange)?;
         let mut reads_ahead = 0;
-        while let Some(wire) = talk.wire
-            && talk.can_read
-            && talk.phase.wants_more()
+        while let Some(wire) = exchange.wire
+            && exchange.can_read
+            && exchange.phase.wants_more()
         {
-            if talk.phase.spool_ahead().is_some() {
+            if exchange.phase.spool_ahead().is_some() {
                 if reads_ahead == reads_max
-                    && let Owner::Client(handle) = talk.owner
+                    && let Owner::Client(handle) = exchange.owner
                 {
                     let due_ms = self.worker.net.now_ms() + AHEAD_MS;
                     self.timers.at(due_ms, Timer::Ahead(handle));
@@ -403,32 +419,32 @@ impl Turn<'_> {
             let received = self.worker.net.recv_wire(wire, &mut buffer);
             let step = match received {
                 Ok(None) => {
-                    talk.can_read = false;
+                    exchange.can_read = false;
                     Ok(())
                 }
-                Ok(Some(0)) => self.on_origin_end(talk, None),
+                Ok(Some(0)) => self.on_origin_end(exchange, None),
                 Ok(Some(read)) => {
                     // A short read emptied the socket; afterwards only the end of the stream may follow.
-                    talk.can_read = read == buffer.len() || talk.has_hung_up;
-                    talk.has_response = true;
+                    exchange.can_read = read == buffer.len() || exchange.has_hung_up;
+                    exchange.has_response = true;
                     // A closing WebSocket retains its deadline although the origin still sends.
-                    let is_socket = matches!(talk.phase, Phase::Socket { .. });
+                    let is_socket = matches!(exchange.phase, Phase::Socket { .. });
                     if !is_socket {
-                        talk.due_ms = self.worker.net.now_ms() + self.policy.limits.idle_ms;
+                        exchange.due_ms = self.worker.net.now_ms() + self.policy.limits.idle_ms;
                     }
-                    self.on_bytes(talk, &buffer[..read])
+                    self.on_bytes(exchange, &buffer[..read])
                 }
-                Err(error) => self.on_origin_end(talk, Some(error.to_string())),
+                Err(error) => self.on_origin_end(exchange, Some(error.to_string())),
             };
             *self.buffer = buffer;
             step?;
         }
-        if talk.wire.is_some()
+        if exchange.wire.is_some()
             && let now_ms = self.worker.net.now_ms()
-            && let Some(spool) = talk.phase.spool_ahead()
+            && let Some(spool) = exchange.phase.spool_ahead()
             && !spool.has_room(PENDING_BYTES_MAX)
         {
-            let unread_bytes = match talk.owner {
+            let unread_bytes = match exchange.owner {
                 Owner::Client(handle) => unread_bytes(&self.worker.net, handle),
                 _ => 0,
             };
@@ -438,36 +454,36 @@ impl Turn<'_> {
     }
 
     /// Sends and reads as far as possible on a ZHTTP session.
-    fn pump_stream(&mut self, talk: &mut Talk) -> Step {
-        self.outbound().flush(talk)?;
-        while talk.phase.wants_more() {
-            let Codec::Zhttp(codec) = &mut talk.codec else {
+    fn pump_stream(&mut self, exchange: &mut UpstreamExchange) -> Step {
+        self.outbound().flush(exchange)?;
+        while exchange.phase.wants_more() {
+            let Codec::Zhttp(codec) = &mut exchange.codec else {
                 break;
             };
             let events = codec.next_events();
             if events.is_empty() {
                 break;
             }
-            talk.has_response = true;
-            let key = match &talk.purpose {
+            exchange.has_response = true;
+            let key = match &exchange.purpose {
                 Purpose::Upgrade(key) => Some(*key),
                 _ => None,
             };
             let parts = events.into_iter().map(|it| part_of(it, key)).collect();
-            self.take(talk, parts)?;
+            self.take(exchange, parts)?;
         }
-        self.holds().backends().give_credit(talk);
-        self.outbound().flush(talk)
+        self.holds().backends().give_credit(exchange);
+        self.outbound().flush(exchange)
     }
 
-    fn on_bytes(&mut self, talk: &mut Talk, bytes: &[u8]) -> Step {
-        if let Codec::Http(codec) = &mut talk.codec
-            && talk.phase.passes_at_once()
+    fn on_bytes(&mut self, exchange: &mut UpstreamExchange, bytes: &[u8]) -> Step {
+        if let Codec::Http(codec) = &mut exchange.codec
+            && exchange.phase.passes_at_once()
             && codec.pass(bytes)
         {
-            return self.clients.pass_at_once(self.worker, talk, bytes);
+            return self.clients.pass_at_once(self.worker, exchange, bytes);
         }
-        let (parts, outcome) = match &mut talk.codec {
+        let (parts, outcome) = match &mut exchange.codec {
             Codec::Http(codec) => {
                 let mut events = Vec::new();
                 let outcome = codec.handle(bytes, &mut events);
@@ -491,12 +507,12 @@ impl Turn<'_> {
             // These exchanges have no connection of their own.
             Codec::Zhttp(_) | Codec::Http2 => (Vec::new(), Ok(())),
         };
-        self.take(talk, parts)?;
+        self.take(exchange, parts)?;
         match outcome {
             Ok(()) => Ok(()),
             // The response is complete, and its rest is queued for the client. An error after that only closes the connection.
-            Err(_) if talk.has_ended() => {
-                self.outbound().drop_wire(talk);
+            Err(_) if exchange.has_ended() => {
+                self.outbound().drop_wire(exchange);
                 Ok(())
             }
             Err(reason) => Err(Stop::retried(Failure::Response, reason)),
@@ -504,13 +520,13 @@ impl Turn<'_> {
     }
 
     /// Handles the end of a connection by the origin or by an error.
-    fn on_origin_end(&mut self, talk: &mut Talk, error: Option<String>) -> Step {
-        talk.can_read = false;
-        if let Phase::Socket { .. } = talk.phase {
-            return self.clients.on_frames_end(self.worker, talk);
+    fn on_origin_end(&mut self, exchange: &mut UpstreamExchange, error: Option<String>) -> Step {
+        exchange.can_read = false;
+        if let Phase::Socket { .. } = exchange.phase {
+            return self.clients.on_frames_end(self.worker, exchange);
         }
         let mut events = Vec::new();
-        let outcome = match &mut talk.codec {
+        let outcome = match &mut exchange.codec {
             Codec::Http(codec) if error.is_none() => {
                 codec.finish(&mut events).map_err(|error| error.to_string())
             }
@@ -520,21 +536,21 @@ impl Turn<'_> {
             _ => Err(error.unwrap_or_default()),
         };
         let parts: Vec<ResponsePart> = events.into_iter().filter_map(of_http).collect();
-        self.take(talk, parts)?;
+        self.take(exchange, parts)?;
         match outcome {
             Ok(()) => Ok(()),
-            Err(reason) if talk.has_response => Err(Stop::retried(Failure::Response, reason)),
+            Err(reason) if exchange.has_response => Err(Stop::retried(Failure::Response, reason)),
             Err(reason) => Err(Stop::retried(Failure::NoResponse, reason)),
         }
     }
 
     /// Sends the request again if that is safe.
-    fn retry(&mut self, talk: &mut Talk, failure: Failure, reason: String) -> Step {
-        match self.outbound().after_failure(talk, failure, &reason) {
-            AfterFailure::SocketEnds => self.clients.on_frames_end(self.worker, talk),
+    fn retry(&mut self, exchange: &mut UpstreamExchange, failure: Failure, reason: String) -> Step {
+        match self.outbound().after_failure(exchange, failure, &reason) {
+            AfterFailure::SocketEnds => self.clients.on_frames_end(self.worker, exchange),
             AfterFailure::Fails(status) => Err(Stop::Failed(status, reason)),
             // One new connection serves all exchanges whose requests were on the lost connection.
-            AfterFailure::Open { may_reuse } => self.open(talk, may_reuse),
+            AfterFailure::Open { may_reuse } => self.open(exchange, may_reuse),
         }
     }
 }
@@ -554,13 +570,13 @@ impl Outbound<'_> {
     /// Closes the connection or stream of a failed exchange. Returns how to continue with the exchange.
     pub fn after_failure(
         &mut self,
-        talk: &mut Talk,
+        exchange: &mut UpstreamExchange,
         failure: Failure,
         reason: &str,
     ) -> AfterFailure {
-        let was_on_carrier = talk.http2.is_some();
+        let was_on_carrier = exchange.http2.is_some();
         if failure == Failure::TimeOut
-            && let Some(on) = &talk.http2
+            && let Some(on) = &exchange.http2
         {
             let since_ms = self
                 .worker
@@ -570,33 +586,35 @@ impl Outbound<'_> {
             self.upstream.carriers.suspect(on.wire, since_ms);
         }
         if failure == Failure::NoResponse && was_on_carrier {
-            talk.refusals += 1;
+            exchange.refusals += 1;
         }
         let sent = Sent {
             // If an idle connection closes without a byte, the origin almost certainly closed it before the request arrived. Events
             // of a WebSocket are sent again despite the remaining doubt, because losing them is worse. The next attempt uses a new
             // connection.
-            is_idempotent: talk.source.request.is_idempotent()
-                || matches!(talk.purpose, Purpose::Events(None)),
-            is_reused: talk.is_reused && talk.refusals <= REFUSALS_MAX,
-            is_replayable: talk.arriving.as_ref().is_none_or(|it| !it.has_begun),
+            is_idempotent: exchange.source.request.is_idempotent()
+                || matches!(exchange.purpose, Purpose::Events(None)),
+            is_reused: exchange.is_reused && exchange.refusals <= REFUSALS_MAX,
+            is_replayable: exchange.arriving.as_ref().is_none_or(|it| !it.has_begun),
         };
-        let has_tried = talk.wire.is_some();
-        self.drop_wire(talk);
-        talk.waits = None;
-        if let Phase::Socket { .. } = talk.phase {
+        let has_tried = exchange.wire.is_some();
+        self.drop_wire(exchange);
+        exchange.waits = None;
+        if let Phase::Socket { .. } = exchange.phase {
             return AfterFailure::SocketEnds;
         }
         // The end of an idle connection does not count against the target.
-        let is_stale =
-            failure == Failure::Unprocessed || (failure == Failure::NoResponse && talk.is_reused);
+        let is_stale = failure == Failure::Unprocessed
+            || (failure == Failure::NoResponse && exchange.is_reused);
         // A failed address does not count against the target either, while other addresses are left.
-        let has_more = failure.is_unsent() && !talk.addresses.is_empty();
+        let has_more = failure.is_unsent() && !exchange.addresses.is_empty();
         let is_its_fault = !is_stale && failure != Failure::Name;
         if is_its_fault && !has_more {
-            self.upstream.targets.note_failed(self.worker, talk, reason);
+            self.upstream
+                .targets
+                .note_failed(self.worker, exchange, reason);
         }
-        let origin = talk.source.target().map(|target| &target.origin);
+        let origin = exchange.source.target().map(|target| &target.origin);
         if failure == Failure::Connect
             && has_tried
             && !has_more
@@ -612,9 +630,12 @@ impl Outbound<'_> {
             };
             return AfterFailure::Fails(status);
         }
-        talk.failures.push(UpstreamError::Target(reason.to_owned()));
+        exchange
+            .failures
+            .push(UpstreamError::Target(reason.to_owned()));
         if failure.is_unsent() && !has_more {
-            self.upstream.next_target(self.timers, self.worker, talk);
+            self.upstream
+                .next_target(self.timers, self.worker, exchange);
         }
         AfterFailure::Open {
             may_reuse: failure.is_unsent() || was_on_carrier,
@@ -622,24 +643,24 @@ impl Outbound<'_> {
     }
 
     /// Sends queued bytes as far as the origin accepts them.
-    pub(super) fn flush(&mut self, talk: &mut Talk) -> Step {
-        if talk.stream.is_some() {
-            return self.flush_stream(talk);
+    pub(super) fn flush(&mut self, exchange: &mut UpstreamExchange) -> Step {
+        if exchange.stream.is_some() {
+            return self.flush_stream(exchange);
         }
-        if talk.http2.is_some() {
-            return self.pump_carrier(talk, false);
+        if exchange.http2.is_some() {
+            return self.pump_carrier(exchange, false);
         }
-        if talk.wire.is_none() || talk.is_sent() {
+        if exchange.wire.is_none() || exchange.is_sent() {
             return Ok(());
         }
         let mut has_moved = false;
-        let outcome = self.send_request(talk, &mut has_moved);
-        self.give_time(talk, has_moved);
+        let outcome = self.send_request(exchange, &mut has_moved);
+        self.give_time(exchange, has_moved);
         if outcome.is_err() {
             // Read the bytes first that the origin sent before it closed.
-            talk.can_read = true;
+            exchange.can_read = true;
         }
-        self.on_flushed(talk)
+        self.on_flushed(exchange)
     }
 
     /// Handles a connection whose opening ended.
@@ -648,24 +669,24 @@ impl Outbound<'_> {
     /// The connection could not be opened.
     fn on_connecting(
         &mut self,
-        talk: &mut Talk,
+        exchange: &mut UpstreamExchange,
         event: WireEvent,
     ) -> Result<(), (Failure, String)> {
-        if talk.is_connected {
+        if exchange.is_connected {
             return Ok(());
         }
         if event.hangup {
-            return Err(self.why_unconnected(talk));
+            return Err(self.why_unconnected(exchange));
         }
         if event.writable {
-            self.on_connected(talk);
-            let table = Rc::clone(&talk.source.table);
-            let rule = table.routes.rules().get(talk.source.rule);
-            if let Some(target) = rule.and_then(|rule| rule.targets.get(talk.source.target))
+            self.on_connected(exchange);
+            let table = Rc::clone(&exchange.source.table);
+            let rule = table.routes.rules().get(exchange.source.rule);
+            if let Some(target) = rule.and_then(|rule| rule.targets.get(exchange.source.target))
                 && self
                     .upstream
-                    .has_chosen_http2(self.timers, self.worker, talk, target)
-                && let Err(failure) = self.become_carrier(talk, target)
+                    .has_chosen_http2(self.timers, self.worker, exchange, target)
+                && let Err(failure) = self.become_carrier(exchange, target)
             {
                 return Err((Failure::Connect, failure.reason().to_owned()));
             }
@@ -674,14 +695,14 @@ impl Outbound<'_> {
     }
 
     /// Exports the span of an exchange that ended.
-    fn end_span(&mut self, talk: &mut Talk) {
-        let Some(span) = talk.span.take() else {
+    fn end_span(&mut self, exchange: &mut UpstreamExchange) {
+        let Some(span) = exchange.span.take() else {
             return;
         };
-        let request = &talk.source.request;
+        let request = &exchange.source.request;
         let path = request.target.split(|byte| *byte == b'?').next();
-        let target = talk.source.target();
-        let outcome = talk.noted.outcome;
+        let target = exchange.source.target();
+        let outcome = exchange.noted.outcome;
         let upstream = UpstreamSpan {
             method: &request.method,
             path: path.unwrap_or_default(),
@@ -696,46 +717,54 @@ impl Outbound<'_> {
     }
 
     /// Returns the connection to the pool after a complete response, if it is reusable.
-    pub(super) fn release_wire(&mut self, talk: &mut Talk, is_reusable: bool) {
-        if talk.http2.is_some() {
-            self.upstream.leave_carrier(self.timers, self.worker, talk);
+    pub(super) fn release_wire(&mut self, exchange: &mut UpstreamExchange, is_reusable: bool) {
+        if exchange.http2.is_some() {
+            self.upstream
+                .leave_carrier(self.timers, self.worker, exchange);
             return;
         }
         // A FastCGI process serves one connection. An idle connection would reserve the process for this worker, while other
         // workers wait for a process.
-        let is_fastcgi = matches!(talk.codec, Codec::FastCgi(_));
+        let is_fastcgi = matches!(exchange.codec, Codec::FastCgi(_));
         // No later request uses the routes of this exchange.
-        let is_single = matches!(talk.owner, Owner::Filter(_)) && talk.source.is_foreign();
-        if is_fastcgi || is_single || !is_reusable || talk.has_hung_up || !talk.is_sent() {
-            self.drop_wire(talk);
+        let is_single = matches!(exchange.owner, Owner::Filter(_)) && exchange.source.is_foreign();
+        if is_fastcgi || is_single || !is_reusable || exchange.has_hung_up || !exchange.is_sent() {
+            self.drop_wire(exchange);
             return;
         }
-        if let Some(wire) = talk.wire.take() {
-            let (connections, place) = (&mut self.upstream.connections, talk.place());
+        if let Some(wire) = exchange.wire.take() {
+            let (connections, place) = (&mut self.upstream.connections, exchange.place());
             connections.release(self.worker, self.timers, place, wire);
         }
     }
 
-    pub(super) fn drop_wire(&mut self, talk: &mut Talk) {
-        if let Some(wire) = talk.wire.take() {
+    pub(super) fn drop_wire(&mut self, exchange: &mut UpstreamExchange) {
+        if let Some(wire) = exchange.wire.take() {
             self.upstream.connections.close(self.worker, wire);
         }
-        self.upstream.leave_carrier(self.timers, self.worker, talk);
-        self.upstream.end_opening(self.timers, self.worker, talk);
-        if let Some(question) = talk.question.take() {
+        self.upstream
+            .leave_carrier(self.timers, self.worker, exchange);
+        self.upstream
+            .end_opening(self.timers, self.worker, exchange);
+        if let Some(question) = exchange.question.take() {
             self.services.forget(question);
         }
-        self.drop_stream_of(talk);
+        self.drop_stream_of(exchange);
     }
 }
 
 impl Upstream {
     /// Selects the next target.
-    fn next_target(&mut self, timers: &mut Timers, worker: &mut Engine, talk: &mut Talk) {
-        talk.leave_target();
-        self.end_opening(timers, worker, talk);
-        talk.is_http1 = false;
-        talk.addresses.clear();
-        talk.source.target = talk.targets.pop().unwrap_or(usize::MAX);
+    fn next_target(
+        &mut self,
+        timers: &mut Timers,
+        worker: &mut Engine,
+        exchange: &mut UpstreamExchange,
+    ) {
+        exchange.leave_target();
+        self.end_opening(timers, worker, exchange);
+        exchange.is_http1 = false;
+        exchange.addresses.clear();
+        exchange.source.target = exchange.targets.pop().unwrap_or(usize::MAX);
     }
 }

@@ -12,28 +12,28 @@ use crate::client::source::Engine;
 use crate::server::holds::Holds;
 use crate::server::upgrade::accept;
 use crate::timers::{Timer, Timers};
+use crate::upstream::exchange::{Purpose, Step, Stop, UpstreamExchange};
 use crate::upstream::response::Head;
-use crate::upstream::talk::{Purpose, Step, Stop, Talk};
 
 impl Holds<'_> {
     /// Handles the response to an opening: events, or the response that the client receives instead of a WebSocket.
     pub(super) fn on_opening(
         &mut self,
-        talk: &mut Talk,
+        exchange: &mut UpstreamExchange,
         handle: RequestId,
         head: &Head,
         body: &[u8],
     ) -> Step {
         // Log the request here, while its exchange is still an opening.
         self.journal
-            .log_talk(self.policy, self.timers, self.worker, talk);
-        let Purpose::Events(over) = &mut talk.purpose else {
+            .log_exchange(self.policy, self.timers, self.worker, exchange);
+        let Purpose::Events(over) = &mut exchange.purpose else {
             return Ok(());
         };
         let Some(mut over) = over.take() else {
             return Ok(());
         };
-        let is_single = talk.source.target().is_some_and(|it| it.one_event);
+        let is_single = exchange.source.target().is_some_and(|it| it.one_event);
         let (reply, events) = match over.on_opening(head, body, is_single) {
             Ok(Opening::Opened(reply, events)) => (reply, events),
             Ok(Opening::Refused) => {
@@ -44,8 +44,8 @@ impl Holds<'_> {
         };
         let socket = accept(self.worker, handle, head)?;
         self.route_figures
-            .count_head_sent(self.worker, &talk.source, head);
-        let mut source = talk.source.clone();
+            .count_head_sent(self.worker, &exchange.source, head);
+        let mut source = exchange.source.clone();
         source.request = over.opening();
         let state = Socket::new(reply.message_prefix.clone(), Via::Http(over));
         self.enter_socket(socket, source, state);

@@ -4,8 +4,8 @@ use crate::client::journal::Outcome;
 use crate::client::request::Body;
 use crate::client::source::{Engine, Owner, Source};
 use crate::routes::figures::{Count, RouteFigures};
+use crate::upstream::exchange::{Purpose, UpstreamExchange};
 use crate::upstream::response::Head;
-use crate::upstream::talk::{Purpose, Talk};
 
 impl RouteFigures {
     /// Adds to counters of a request's route.
@@ -21,26 +21,31 @@ impl RouteFigures {
     }
 
     /// Adds to counters of an exchange's route, except for checks.
-    pub(super) fn count_of_talk(&self, worker: &Engine, talk: &Talk, counted: &[(Count, u64)]) {
-        if !matches!(talk.owner, Owner::Check(..)) {
-            self.count_route(worker, &talk.source, counted);
+    pub(super) fn count_of_exchange(
+        &self,
+        worker: &Engine,
+        exchange: &UpstreamExchange,
+        counted: &[(Count, u64)],
+    ) {
+        if !matches!(exchange.owner, Owner::Check(..)) {
+            self.count_route(worker, &exchange.source, counted);
         }
     }
 
     /// Counts an exchange that ended.
-    pub(super) fn count_talk(&self, worker: &Engine, talk: &Talk) {
-        let source = &talk.source;
+    pub(super) fn count_exchange(&self, worker: &Engine, exchange: &UpstreamExchange) {
+        let source = &exchange.source;
         let sent = match &source.request.body {
-            Body::Arriving { first, .. } => first.len() as u64 + talk.noted.body_bytes,
+            Body::Arriving { first, .. } => first.len() as u64 + exchange.noted.body_bytes,
             body => body.bytes(),
         };
-        let received = talk.noted.bytes;
-        let is_failed = talk.noted.outcome == Outcome::Failed;
+        let received = exchange.noted.bytes;
+        let is_failed = exchange.noted.outcome == Outcome::Failed;
         let of_server = [(Count::ServerSent, sent), (Count::ServerReceived, received)];
-        self.count_of_talk(worker, talk, &of_server);
-        if let Owner::Client(_) = talk.owner {
+        self.count_of_exchange(worker, exchange, &of_server);
+        if let Owner::Client(_) = exchange.owner {
             // Events of WebSocket-over-HTTP are no bodies of the client.
-            let is_body = !matches!(talk.purpose, Purpose::Events(_));
+            let is_body = !matches!(exchange.purpose, Purpose::Events(_));
             let bytes = |bytes| if is_body { bytes } else { 0 };
             let of_client = [
                 (Count::ClientReceived, bytes(sent)),

@@ -5,8 +5,8 @@ use std::rc::Rc;
 use fermata_grip::sig;
 
 use crate::prepared::Prepared;
+use crate::upstream::exchange::Limits;
 use crate::upstream::forward::Rewriting;
-use crate::upstream::talk::Limits;
 
 /// Settings for requests and publishers.
 pub(super) struct EdgePolicy {

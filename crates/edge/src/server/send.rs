@@ -18,19 +18,19 @@ use crate::routes::{Origin, Target};
 use crate::server::outbound::Outbound;
 use crate::upstream::codec::Codec;
 use crate::upstream::error::UpstreamError;
+use crate::upstream::exchange::{Purpose, Step, Stop, UpstreamExchange};
 use crate::upstream::forward::{Forwarded, Hop, trace_of};
 use crate::upstream::reply::Phase;
-use crate::upstream::talk::{Purpose, Step, Stop, Talk};
 
 impl Outbound<'_> {
     /// Returns the request for a target, without framing.
     pub(super) fn forwarded<'a>(
         &mut self,
-        talk: &Talk,
+        exchange: &UpstreamExchange,
         request: &'a ClientRequest,
         target: &Target,
     ) -> Result<Forwarded<'a>, UpstreamError> {
-        let source = &talk.source;
+        let source = &exchange.source;
         let Some(rule) = source.table.routes.rules().get(source.rule) else {
             return Err(UpstreamError::Local("the route is gone".to_owned()));
         };
@@ -44,60 +44,63 @@ impl Outbound<'_> {
             let line = format!("route {}: {problem}", rule.label());
             self.worker.net.log(LogLevel::Warning, &line);
         }
-        let traceparent = self.traceparent(talk);
+        let traceparent = self.traceparent(exchange);
         let hop = Hop {
             rule,
             target,
             rewriting: &self.policy.rewriting,
             is_trusted: source.is_trusted,
-            is_events: matches!(talk.purpose, Purpose::Events(_)),
-            is_check: matches!(talk.owner, Owner::Check(..)),
-            is_filter: matches!(talk.owner, Owner::Filter(_)),
+            is_events: matches!(exchange.purpose, Purpose::Events(_)),
+            is_check: matches!(exchange.owner, Owner::Check(..)),
+            is_filter: matches!(exchange.owner, Owner::Filter(_)),
             has_over_http: source.table.routes.has_over_http(),
             signature: signature.as_deref(),
             session_id: source.session_id.as_ref().map(SessionId::as_str),
             traceparent: traceparent.as_deref(),
-            last_ids: &talk.last_ids,
+            last_ids: &exchange.last_ids,
         };
         let forwarded = Forwarded::new(request, &hop);
         let bytes = forwarded.words_bytes(&request.method);
-        self.route_figures
-            .count_of_talk(self.worker, talk, &[(Count::ServerHeadSent, bytes)]);
+        self.route_figures.count_of_exchange(
+            self.worker,
+            exchange,
+            &[(Count::ServerHeadSent, bytes)],
+        );
         Ok(forwarded)
     }
 
     /// Returns the `traceparent` that replaces the client's: the span's, or one without the sampled flag if the edge decided not to
     /// record the request.
-    fn traceparent(&self, talk: &Talk) -> Option<String> {
-        if let Some(span) = &talk.span {
+    fn traceparent(&self, exchange: &UpstreamExchange) -> Option<String> {
+        if let Some(span) = &exchange.span {
             return Some(span.traceparent());
         }
-        let client = talk.owner.client();
+        let client = exchange.owner.client();
         let is_left_out = client.is_some_and(|handle| self.worker.is_left_out(handle));
         if !is_left_out {
             return None;
         }
-        trace_of(&talk.source.request).map(TraceParent::unsampled)
+        trace_of(&exchange.source.request).map(TraceParent::unsampled)
     }
 
     /// Encodes the request in the target's protocol.
     pub(super) fn write_request(
         &mut self,
-        talk: &mut Talk,
+        exchange: &mut UpstreamExchange,
         target: &Target,
     ) -> Result<(), UpstreamError> {
-        let source = &talk.source;
-        if let Purpose::Worker = talk.purpose {
-            talk.codec = Codec::Http(ResponseReader::new(RequestKind::default()));
-            talk.out.clear();
-            talk.sent = 0;
-            workers::pack(&source.request, &mut talk.out);
+        let source = &exchange.source;
+        if let Purpose::Worker = exchange.purpose {
+            exchange.codec = Codec::Http(ResponseReader::new(RequestKind::default()));
+            exchange.out.clear();
+            exchange.sent = 0;
+            workers::pack(&source.request, &mut exchange.out);
             return Ok(());
         }
-        let request = Rc::clone(&talk.source.request);
-        let forwarded = self.forwarded(talk, &request, target)?;
-        talk.open_body()?;
-        let source = &talk.source;
+        let request = Rc::clone(&exchange.source.request);
+        let forwarded = self.forwarded(exchange, &request, target)?;
+        exchange.open_body()?;
+        let source = &exchange.source;
         if matches!(
             target.origin,
             Origin::FastCgiHost { .. } | Origin::FastCgiUnix(_)
@@ -106,7 +109,7 @@ impl Outbound<'_> {
             let check = source.rule().and_then(|rule| rule.care.check.as_deref());
             let check = check.and_then(|path| path.split('?').next());
             let denied = &target.denied[..];
-            let script = match (&target.script, talk.owner, check) {
+            let script = match (&target.script, exchange.owner, check) {
                 // The ping path of PHP-FPM needs no script suffix.
                 (_, Owner::Check(..), Some(name)) => Script::Fixed { root, name },
                 (Some(name), ..) if target.is_front => Script::Front { root, name, denied },
@@ -114,38 +117,38 @@ impl Outbound<'_> {
                 (None, ..) => Script::Path { root },
             };
             let server = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), self.policy.port);
-            talk.codec = Codec::FastCgi(Box::default());
+            exchange.codec = Codec::FastCgi(Box::default());
             forwarded
-                .write_fastcgi(&source.request, script, server, &mut talk.out)
+                .write_fastcgi(&source.request, script, server, &mut exchange.out)
                 .map_err(UpstreamError::from)
         } else {
-            let key = match &talk.purpose {
+            let key = match &exchange.purpose {
                 Purpose::Upgrade(key) => Some(key),
                 Purpose::Plain | Purpose::Worker | Purpose::Events(_) => None,
             };
             let is_head = source.request.is_head();
-            talk.codec = Codec::Http(ResponseReader::new(RequestKind {
+            exchange.codec = Codec::Http(ResponseReader::new(RequestKind {
                 is_head,
                 wants_upgrade: key.is_some(),
             }));
             match key {
-                None => forwarded.write_http(&source.request, &mut talk.out),
-                Some(key) => forwarded.write_upgrade(key, !source.is_plain(), &mut talk.out),
+                None => forwarded.write_http(&source.request, &mut exchange.out),
+                Some(key) => forwarded.write_upgrade(key, !source.is_plain(), &mut exchange.out),
             }
             Ok(())
         }
     }
 
     /// Handles the end of a flush.
-    pub(super) fn on_flushed(&mut self, talk: &mut Talk) -> Step {
-        if let Some(arriving) = &mut talk.arriving
+    pub(super) fn on_flushed(&mut self, exchange: &mut UpstreamExchange) -> Step {
+        if let Some(arriving) = &mut exchange.arriving
             && let Some(failure) = arriving.failure.take()
         {
             return Err(Stop::Unread(failure));
         }
-        if talk.has_deferred && talk.is_sent() {
-            talk.has_deferred = false;
-            if let Some(handle) = talk.owner.client() {
+        if exchange.has_deferred && exchange.is_sent() {
+            exchange.has_deferred = false;
+            if let Some(handle) = exchange.owner.client() {
                 self.worker.net.resume_socket(SocketId::of(handle));
             }
         }
@@ -153,11 +156,11 @@ impl Outbound<'_> {
     }
 
     /// Restarts the response time-out whenever the origin accepts bytes of the request.
-    pub(super) fn give_time(&mut self, talk: &mut Talk, has_moved: bool) {
-        let is_asked = !talk.has_response && !matches!(talk.phase, Phase::Socket { .. });
+    pub(super) fn give_time(&mut self, exchange: &mut UpstreamExchange, has_moved: bool) {
+        let is_asked = !exchange.has_response && !matches!(exchange.phase, Phase::Socket { .. });
         // The time-out may have been off while the edge waited for the client to send.
-        if is_asked && (has_moved || talk.due_ms == u64::MAX) {
-            talk.due_ms = if talk.is_sent() || talk.queued() > 0 {
+        if is_asked && (has_moved || exchange.due_ms == u64::MAX) {
+            exchange.due_ms = if exchange.is_sent() || exchange.queued() > 0 {
                 self.worker.net.now_ms() + self.policy.limits.response_ms
             } else {
                 // The engine has time-outs for arriving bodies.
@@ -168,24 +171,28 @@ impl Outbound<'_> {
 
     pub(super) fn send_request(
         &mut self,
-        talk: &mut Talk,
+        exchange: &mut UpstreamExchange,
         has_moved: &mut bool,
     ) -> std::io::Result<()> {
-        let Some(wire) = talk.wire else {
+        let Some(wire) = exchange.wire else {
             return Ok(());
         };
         let mut turn_bytes = 0;
         loop {
-            while talk.sent < talk.out.len() {
-                match self.worker.net.send_wire(wire, &talk.out[talk.sent..])? {
+            while exchange.sent < exchange.out.len() {
+                match self
+                    .worker
+                    .net
+                    .send_wire(wire, &exchange.out[exchange.sent..])?
+                {
                     Some(sent) => {
                         *has_moved |= sent > 0;
-                        talk.sent += sent;
+                        exchange.sent += sent;
                     }
                     None => return Ok(()),
                 }
             }
-            if !talk.refill(self.timers, self.worker, &mut turn_bytes)? {
+            if !exchange.refill(self.timers, self.worker, &mut turn_bytes)? {
                 return Ok(());
             }
         }

@@ -10,12 +10,12 @@ use fermata_grip::instruct::{Instruct, is_instruct};
 use crate::client::source::{Asker, Owner, Source};
 use crate::server::edge::Edge;
 use crate::server::tasks::{Ask, Tasks};
+use crate::upstream::exchange::{Purpose, ShareKey, Sharer, UpstreamExchange};
+use crate::upstream::exchanges::UpstreamExchanges;
 use crate::upstream::id::UpstreamExchangeId;
 use crate::upstream::parts::Upstream;
 use crate::upstream::reply::{INSTRUCT_BYTES_MAX, borrowed, read_instruct};
 use crate::upstream::response::Head;
-use crate::upstream::talk::{Purpose, ShareKey, Sharer, Talk};
-use crate::upstream::talks::Talks;
 
 /// Maximum number of clients that wait for another client's response. The requests of further clients are sent separately.
 const SHARERS_MAX: usize = 1_000;
@@ -41,11 +41,11 @@ impl Edge {
             return self.ask(Ask::new(Owner::Client(handle), source));
         };
         if let Some(&id) = self.upstream.sharing.asked.get(&key)
-            && let Some(talk) = self.talks.get_mut(id)
-            && !talk.has_response
+            && let Some(exchange) = self.exchanges.get_mut(id)
+            && !exchange.has_response
         {
-            if talk.shared.others.len() < SHARERS_MAX {
-                talk.shared.others.push(Sharer {
+            if exchange.shared.others.len() < SHARERS_MAX {
+                exchange.shared.others.push(Sharer {
                     handle,
                     source,
                     since_ms,
@@ -57,14 +57,14 @@ impl Edge {
         }
         let id = self.upstream.askers.next_id();
         self.ask(Ask::new(Owner::Client(handle), source));
-        if let Some(talk) = self.talks.get_mut(id) {
-            talk.shared.key = Some(key.clone());
+        if let Some(exchange) = self.exchanges.get_mut(id) {
+            exchange.shared.key = Some(key.clone());
             self.upstream.sharing.asked.insert(key, id);
         }
     }
 }
 
-impl Talk {
+impl UpstreamExchange {
     /// Returns true if a response is collected because other clients wait for it. A response without a length is not collected,
     /// because it may be endless.
     pub(super) fn is_shared(&self, head: &Head) -> bool {
@@ -75,47 +75,54 @@ impl Talk {
 
 impl Upstream {
     /// Removes a client that has left from the waiting clients.
-    pub(super) fn leave_shared(&mut self, talks: &mut Talks, handle: RequestId) {
+    pub(super) fn leave_shared(&mut self, exchanges: &mut UpstreamExchanges, handle: RequestId) {
         if let Some(id) = self.sharing.waiting.remove(&handle)
-            && let Some(talk) = talks.get_mut(id)
+            && let Some(exchange) = exchanges.get_mut(id)
         {
-            talk.shared.others.retain(|other| other.handle != handle);
+            exchange
+                .shared
+                .others
+                .retain(|other| other.handle != handle);
         }
     }
 
     /// Passes the exchange of a client that has left to the first waiting client. Returns false if no client waits.
-    pub(super) fn hand_over(&mut self, talks: &mut Talks, id: UpstreamExchangeId) -> bool {
-        let Some(talk) = talks.get_mut(id) else {
+    pub(super) fn hand_over(
+        &mut self,
+        exchanges: &mut UpstreamExchanges,
+        id: UpstreamExchangeId,
+    ) -> bool {
+        let Some(exchange) = exchanges.get_mut(id) else {
             // The exchange has ended.
             return false;
         };
-        if talk.shared.others.is_empty() {
+        if exchange.shared.others.is_empty() {
             return false;
         }
-        let Sharer { handle, source, .. } = talk.shared.others.remove(0);
-        let target = talk.source.target;
-        talk.owner = Owner::Client(handle);
-        talk.source = Source { target, ..source };
+        let Sharer { handle, source, .. } = exchange.shared.others.remove(0);
+        let target = exchange.source.target;
+        exchange.owner = Owner::Client(handle);
+        exchange.source = Source { target, ..source };
         self.sharing.waiting.remove(&handle);
         self.askers.set(Asker::Client(handle), id);
         true
     }
 
     /// Starts separate exchanges for the waiting clients, because the response is for one client.
-    pub(super) fn release_sharers(&mut self, talk: &mut Talk, tasks: &mut Tasks) {
-        for Sharer { handle, source, .. } in self.take_sharers(talk) {
+    pub(super) fn release_sharers(&mut self, exchange: &mut UpstreamExchange, tasks: &mut Tasks) {
+        for Sharer { handle, source, .. } in self.take_sharers(exchange) {
             tasks.ask(Ask::new(Owner::Client(handle), source));
         }
     }
 
     /// Removes and returns the clients that wait for a response. No further client can join.
-    pub(super) fn take_sharers(&mut self, talk: &mut Talk) -> Vec<Sharer> {
-        if let Some(key) = talk.shared.key.take()
-            && self.sharing.asked.get(&key) == Some(&talk.id())
+    pub(super) fn take_sharers(&mut self, exchange: &mut UpstreamExchange) -> Vec<Sharer> {
+        if let Some(key) = exchange.shared.key.take()
+            && self.sharing.asked.get(&key) == Some(&exchange.id())
         {
             self.sharing.asked.remove(&key);
         }
-        let others = std::mem::take(&mut talk.shared.others);
+        let others = std::mem::take(&mut exchange.shared.others);
         for other in &others {
             self.sharing.waiting.remove(&other.handle);
         }
@@ -123,18 +130,18 @@ impl Upstream {
     }
 
     /// Creates an exchange with the complete response for one of the waiting clients.
-    pub(super) fn talk_of_sharer(
+    pub(super) fn exchange_of_sharer(
         &mut self,
-        talk: &Talk,
+        exchange: &UpstreamExchange,
         handle: RequestId,
         source: Source,
-    ) -> Box<Talk> {
-        let target = talk.source.target;
+    ) -> Box<UpstreamExchange> {
+        let target = exchange.source.target;
         let source = Source { target, ..source };
         let mut own = self
             .askers
             .begin(Owner::Client(handle), source, Vec::new(), Purpose::Plain);
-        own.noted = talk.noted;
+        own.noted = exchange.noted;
         own
     }
 }

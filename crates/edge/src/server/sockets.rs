@@ -27,7 +27,7 @@ use crate::server::holds::Holds;
 use crate::server::sockjs::framed::send_framed;
 use crate::server::tasks::{Ask, Task};
 use crate::timers::{Timer, Timers};
-use crate::upstream::talk::Purpose;
+use crate::upstream::exchange::Purpose;
 
 impl Holds<'_> {
     pub(super) fn on_socket_due(&mut self, handle: RequestId) {

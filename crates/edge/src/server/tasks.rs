@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use fermata_engine::RequestId;
 
 use crate::client::source::{Asker, Owner, Source};
-use crate::upstream::talk::Purpose;
+use crate::upstream::exchange::Purpose;
 
 /// A task of this turn.
 pub(super) enum Task {

@@ -9,8 +9,8 @@ use crate::client::socket::{Socket, Via};
 use crate::client::source::{Asker, Owner};
 use crate::server::turn::Turn;
 use crate::server::upgrade::accept;
+use crate::upstream::exchange::{Step, Stop, UpstreamExchange};
 use crate::upstream::response::Head;
-use crate::upstream::talk::{Step, Stop, Talk};
 use crate::upstream::test_origin::{answer, channels, parts};
 
 /// Path of the WebSocket.
@@ -18,11 +18,15 @@ const ECHO: &[u8] = b"/ws";
 
 impl Turn<'_> {
     /// Opens a client's WebSocket to the built-in origin. `start` is the path prefix of its route.
-    pub(super) fn open_test_socket(&mut self, talk: &mut Talk, start: &str) -> Step {
-        let Owner::Client(handle) = talk.owner else {
+    pub(super) fn open_test_socket(
+        &mut self,
+        exchange: &mut UpstreamExchange,
+        start: &str,
+    ) -> Step {
+        let Owner::Client(handle) = exchange.owner else {
             return Err(Stop::Over);
         };
-        let (path, query) = parts(&talk.source.request.target, start);
+        let (path, query) = parts(&exchange.source.request.target, start);
         if path != ECHO {
             let (head, body) = answer(b"/none", b"");
             self.clients.respond(self.worker, handle, &head, &body);
@@ -33,7 +37,7 @@ impl Turn<'_> {
         let socket = accept(self.worker, handle, &Head::default())?;
         let state = Socket::new(None, Via::Echo);
         self.holds()
-            .enter_socket(socket, talk.source.clone(), state);
+            .enter_socket(socket, exchange.source.clone(), state);
         for channel in channels {
             let channel = channel.into_bytes();
             let filters = Vec::new();

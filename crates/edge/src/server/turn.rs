@@ -13,8 +13,8 @@ use crate::server::policy::EdgePolicy;
 use crate::server::routing::Routing;
 use crate::server::tasks::Tasks;
 use crate::timers::Timers;
+use crate::upstream::exchanges::UpstreamExchanges;
 use crate::upstream::parts::Upstream;
-use crate::upstream::talks::Talks;
 
 /// Parts of the edge for a step of an exchange.
 pub(super) struct Turn<'a> {
@@ -34,7 +34,7 @@ pub(super) struct Turn<'a> {
 
 impl Edge {
     /// Splits the edge into the exchanges and the parts that a step of one exchange may use.
-    pub(super) fn turn(&mut self) -> (&mut Talks, Turn<'_>) {
+    pub(super) fn turn(&mut self) -> (&mut UpstreamExchanges, Turn<'_>) {
         let turn = Turn {
             policy: &self.policy,
             routing: &mut self.routing,
@@ -49,7 +49,7 @@ impl Edge {
             buffer: &mut self.buffer,
             worker: &mut self.worker,
         };
-        (&mut self.talks, turn)
+        (&mut self.exchanges, turn)
     }
 }
 

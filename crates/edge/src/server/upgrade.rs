@@ -12,9 +12,9 @@ use crate::client::source::{Asker, Engine, Owner};
 use crate::routes::figures::Count;
 use crate::server::turn::Turn;
 use crate::timers::Timer;
+use crate::upstream::exchange::{Purpose, Step, Stop, UpstreamExchange};
 use crate::upstream::reply::{Phase, borrowed};
 use crate::upstream::response::Head;
-use crate::upstream::talk::{Purpose, Step, Stop, Talk};
 
 /// Maximum size of an origin's message.
 const MESSAGE_BYTES_MAX: usize = 4 * 1024 * 1024;
@@ -41,9 +41,10 @@ const OWN: [&[u8]; 10] = [
 
 impl Turn<'_> {
     /// Opens the client's socket after the origin switched protocols.
-    pub(super) fn on_switched(&mut self, talk: &mut Talk, head: &Head) -> Step {
-        let id = talk.id();
-        let (Owner::Client(handle), Purpose::Upgrade(key)) = (talk.owner, &talk.purpose) else {
+    pub(super) fn on_switched(&mut self, exchange: &mut UpstreamExchange, head: &Head) -> Step {
+        let id = exchange.id();
+        let (Owner::Client(handle), Purpose::Upgrade(key)) = (exchange.owner, &exchange.purpose)
+        else {
             return Err(Stop::Over);
         };
         let accepted = head
@@ -51,44 +52,44 @@ impl Turn<'_> {
             .iter()
             .find(|(name, _)| name.eq_ignore_ascii_case(b"sec-websocket-accept"));
         // HTTP/2 streams have no key.
-        let is_accepted =
-            talk.http2.is_some() || accepted.is_some_and(|(_, value)| value[..] == accept_key(key));
+        let is_accepted = exchange.http2.is_some()
+            || accepted.is_some_and(|(_, value)| value[..] == accept_key(key));
         if !is_accepted {
             return Err(Stop::failed(
                 502,
                 "the origin's handshake has a wrong Sec-WebSocket-Accept",
             ));
         }
-        let prefix = if talk.source.is_plain() {
+        let prefix = if exchange.source.is_plain() {
             None
         } else {
             ws_control::accepted_prefix(&borrowed(&head.headers))
         };
         self.journal
-            .log_talk(self.policy, self.timers, self.worker, talk);
+            .log_exchange(self.policy, self.timers, self.worker, exchange);
         self.upstream.askers.forget(Asker::Client(handle));
         let socket = accept(self.worker, handle, head)?;
         self.route_figures
-            .count_head_sent(self.worker, &talk.source, head);
-        talk.owner = Owner::Socket(socket);
+            .count_head_sent(self.worker, &exchange.source, head);
+        exchange.owner = Owner::Socket(socket);
         self.upstream.askers.set(Asker::Client(socket), id);
-        talk.due_ms = u64::MAX;
-        talk.phase = Phase::Socket {
+        exchange.due_ms = u64::MAX;
+        exchange.phase = Phase::Socket {
             client: Box::new(Client::new(None, MESSAGE_BYTES_MAX).passing_pings()),
             is_paused: false,
         };
         let state = Socket::new(prefix, Via::Pass(id));
         self.holds()
-            .enter_socket(socket, talk.source.clone(), state);
+            .enter_socket(socket, exchange.source.clone(), state);
         Ok(())
     }
 
     /// Handles frames of the origin.
-    pub(super) fn on_frames(&mut self, talk: &mut Talk, bytes: Vec<u8>) -> Step {
-        let Owner::Socket(handle) = talk.owner else {
+    pub(super) fn on_frames(&mut self, exchange: &mut UpstreamExchange, bytes: Vec<u8>) -> Step {
+        let Owner::Socket(handle) = exchange.owner else {
             return Err(Stop::Over);
         };
-        let Phase::Socket { client, is_paused } = &mut talk.phase else {
+        let Phase::Socket { client, is_paused } = &mut exchange.phase else {
             return Err(Stop::Over);
         };
         let mut bytes = bytes;
@@ -150,15 +151,19 @@ impl Turn<'_> {
             let due_ms = self.worker.net.now_ms() + PAUSE_MS;
             self.timers.at(due_ms, Timer::Paused(handle));
         }
-        talk.queue(&answers);
-        step.and(self.outbound().flush(talk))
+        exchange.queue(&answers);
+        step.and(self.outbound().flush(exchange))
     }
 }
 
 impl Clients {
     /// Handles the end of the origin's connection without a close frame.
-    pub(super) fn on_frames_end(&mut self, worker: &mut Engine, talk: &mut Talk) -> Step {
-        if let Owner::Socket(handle) = talk.owner {
+    pub(super) fn on_frames_end(
+        &mut self,
+        worker: &mut Engine,
+        exchange: &mut UpstreamExchange,
+    ) -> Step {
+        if let Owner::Socket(handle) = exchange.owner {
             self.on_origin_close(worker, handle, ABNORMAL, b"");
         }
         Err(Stop::Over)

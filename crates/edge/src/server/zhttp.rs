@@ -16,10 +16,10 @@ use crate::server::outbound::Outbound;
 use crate::server::turn::Turn;
 use crate::upstream::Failure;
 use crate::upstream::error::UpstreamError;
+use crate::upstream::exchange::{Purpose, Step, Stop, UpstreamExchange};
 use crate::upstream::forward::Forwarded;
 use crate::upstream::id::UpstreamExchangeId;
 use crate::upstream::response::ResponsePart;
-use crate::upstream::talk::{Purpose, Step, Stop, Talk};
 
 /// Maximum size of a request body in bytes. Body and header fields have to fit into one message.
 const BODY_BYTES_MAX: u64 = 900_000;
@@ -28,27 +28,27 @@ impl Edge {
     /// Handles the backend's reply, or a missing reply.
     pub(super) fn on_zhttp_answer(
         &mut self,
-        talk: UpstreamExchangeId,
+        exchange: UpstreamExchangeId,
         outcome: Result<Value, Unanswered>,
     ) {
-        self.with_talk(talk, |turn, talk| match outcome {
+        self.with_exchange(exchange, |turn, exchange| match outcome {
             // An undelivered request may go to the next target.
-            Err(it) if it.is_unheard && !talk.targets.is_empty() => {
+            Err(it) if it.is_unheard && !exchange.targets.is_empty() => {
                 Err(Stop::retried(Failure::Connect, it.reason))
             }
             Err(it) => Err(Stop::retried(Failure::TimeOut, it.reason)),
-            Ok(reply) => turn.on_zhttp_reply(talk, &reply),
+            Ok(reply) => turn.on_zhttp_reply(exchange, &reply),
         });
     }
 }
 
 impl Turn<'_> {
-    fn on_zhttp_reply(&mut self, talk: &mut Talk, reply: &Value) -> Step {
+    fn on_zhttp_reply(&mut self, exchange: &mut UpstreamExchange, reply: &Value) -> Step {
         match read(reply) {
             Ok((head, body)) => {
                 let end = ResponsePart::End { is_reusable: false };
                 self.take(
-                    talk,
+                    exchange,
                     vec![ResponsePart::Head(head), ResponsePart::Body(body), end],
                 )
             }
@@ -61,32 +61,32 @@ impl Outbound<'_> {
     /// Sends a complete request to a target with one reply.
     pub(super) fn open_zhttp(
         &mut self,
-        talk: &mut Talk,
+        exchange: &mut UpstreamExchange,
         target: &Target,
         spec: &str,
     ) -> Result<(), UpstreamError> {
-        if let Purpose::Upgrade(_) = talk.purpose {
+        if let Purpose::Upgrade(_) = exchange.purpose {
             let reason = format!("zhttpreq/{spec} speaks no WebSocket; add over_http");
             return Err(UpstreamError::Request(502, reason));
         }
-        let request = Rc::clone(&talk.source.request);
-        let forwarded = self.forwarded(talk, &request, target)?;
-        talk.wire = None;
-        talk.out.clear();
-        talk.sent = 0;
-        talk.file = None;
-        talk.arriving = None;
-        talk.waits = None;
-        talk.has_response = false;
+        let request = Rc::clone(&exchange.source.request);
+        let forwarded = self.forwarded(exchange, &request, target)?;
+        exchange.wire = None;
+        exchange.out.clear();
+        exchange.sent = 0;
+        exchange.file = None;
+        exchange.arriving = None;
+        exchange.waits = None;
+        exchange.has_response = false;
         // From here on, the backend may have received the request.
-        talk.is_connected = true;
-        self.ask_zhttp(talk, spec, &forwarded)
+        exchange.is_connected = true;
+        self.ask_zhttp(exchange, spec, &forwarded)
     }
 
     /// Queries the backend at `spec`, which is a service.
     fn ask_zhttp(
         &mut self,
-        talk: &mut Talk,
+        exchange: &mut UpstreamExchange,
         spec: &str,
         forwarded: &Forwarded,
     ) -> Result<(), UpstreamError> {
@@ -95,14 +95,14 @@ impl Outbound<'_> {
                 "zhttpreq/{spec}: it was not among the routes when the edge started; restart the edge"
             )));
         };
-        let bytes = talk.source.request.body.bytes();
+        let bytes = exchange.source.request.body.bytes();
         if bytes > BODY_BYTES_MAX {
             return Err(UpstreamError::Request(
                 413,
                 format!("a body of {bytes} bytes is larger than {BODY_BYTES_MAX}"),
             ));
         }
-        let body = match &talk.source.request.body {
+        let body = match &exchange.source.request.body {
             Body::None => Vec::new(),
             Body::Memory(body) => body.clone(),
             // Bodies for such targets are collected first.
@@ -115,14 +115,14 @@ impl Outbound<'_> {
                 std::fs::read(path).map_err(problem)?
             }
         };
-        let request = write(&talk.source, forwarded, body);
+        let request = write(&exchange.source, forwarded, body);
         let times = (
             self.policy.limits.connect_ms,
             self.policy.limits.response_ms,
         );
         // The question has its own time-out.
-        talk.due_ms = u64::MAX;
-        let question = Question::Request(talk.id());
+        exchange.due_ms = u64::MAX;
+        let question = Question::Request(exchange.id());
         let asked = self.backends().ask(service, times, question, |id| {
             let mut entries = vec![(b"id".to_vec(), Value::from(id))];
             entries.extend(request);
@@ -135,7 +135,7 @@ impl Outbound<'_> {
                 "zhttpreq/{spec}: too many requests wait for answers"
             ))
         };
-        talk.question = Some(asked.map_err(problem)?);
+        exchange.question = Some(asked.map_err(problem)?);
         Ok(())
     }
 }

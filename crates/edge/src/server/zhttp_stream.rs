@@ -27,11 +27,11 @@ use crate::timers::Timer;
 use crate::upstream::Failure;
 use crate::upstream::codec::Codec;
 use crate::upstream::error::UpstreamError;
+use crate::upstream::exchange::{Purpose, Step, Stop, StreamOf, UpstreamExchange};
 use crate::upstream::forward::{Forwarded, HANDSHAKE_OWN};
 use crate::upstream::id::UpstreamExchangeId;
 use crate::upstream::reply::Phase;
 use crate::upstream::response::{Head, ResponsePart};
-use crate::upstream::talk::{Purpose, Step, Stop, StreamOf, Talk};
 
 /// Maximum number of bytes sent per turn.
 const TURN_BYTES_MAX: usize = 512 * 1024;
@@ -66,31 +66,31 @@ impl Edge {
 
     fn on_session_packet(&mut self, id: &[u8], packet: &Value, sequence: Option<i64>) {
         let number = self.pushpin.services.session_number(id);
-        let talk = number.and_then(|it| Some((it, *self.pushpin.services.sessions.get(&it)?)));
-        let Some((number, talk)) = talk else {
+        let exchange = number.and_then(|it| Some((it, *self.pushpin.services.sessions.get(&it)?)));
+        let Some((number, exchange)) = exchange else {
             self.holds().backends().refuse_session_packet(id, packet);
             return;
         };
         self.pushpin.services.settle_session(number);
-        self.with_talk(talk, |turn, talk| {
-            talk.question = None;
+        self.with_exchange(exchange, |turn, exchange| {
+            exchange.question = None;
             let now_ms = turn.worker.net.now_ms();
-            let Codec::Zhttp(codec) = &mut talk.codec else {
+            let Codec::Zhttp(codec) = &mut exchange.codec else {
                 return Ok(());
             };
             let outcome = codec.handle(packet, sequence, now_ms);
-            if !matches!(talk.phase, Phase::Socket { .. }) {
-                let room_ms = if talk.has_response {
+            if !matches!(exchange.phase, Phase::Socket { .. }) {
+                let room_ms = if exchange.has_response {
                     turn.policy.limits.idle_ms
                 } else {
                     turn.policy.limits.response_ms
                 };
-                talk.due_ms = now_ms + room_ms;
+                exchange.due_ms = now_ms + room_ms;
             }
             match outcome {
-                Ok(()) => turn.pump(talk),
+                Ok(()) => turn.pump(exchange),
                 Err(Condition::Unserved(reason)) => Err(Stop::retried(Failure::Connect, reason)),
-                Err(Condition::LengthRequired) => turn.on_length_required(talk),
+                Err(Condition::LengthRequired) => turn.on_length_required(exchange),
                 Err(Condition::Failed(reason)) => Err(Stop::retried(Failure::Response, reason)),
             }
         });
@@ -98,12 +98,12 @@ impl Edge {
 
     /// Retries sending to backends whose queues were full.
     pub(super) fn on_streams_due(&mut self) {
-        let talks: Vec<UpstreamExchangeId> =
+        let exchanges: Vec<UpstreamExchangeId> =
             self.pushpin.services.sessions.values().copied().collect();
-        for talk in talks {
-            self.with_talk(talk, |turn, talk| {
-                turn.outbound().flush(talk)?;
-                turn.holds().backends().give_credit(talk);
+        for exchange in exchanges {
+            self.with_exchange(exchange, |turn, exchange| {
+                turn.outbound().flush(exchange)?;
+                turn.holds().backends().give_credit(exchange);
                 Ok(())
             });
         }
@@ -118,11 +118,11 @@ impl Edge {
         let sessions = self.pushpin.services.sessions.iter();
         let begun: Vec<UpstreamExchangeId> = sessions
             .filter(|(number, _)| !self.pushpin.services.is_asked(**number))
-            .map(|(_, talk)| *talk)
+            .map(|(_, exchange)| *exchange)
             .collect();
-        for talk in begun {
-            self.with_talk(talk, |_, talk| {
-                let failure = if talk.has_response {
+        for exchange in begun {
+            self.with_exchange(exchange, |_, exchange| {
+                let failure = if exchange.has_response {
                     Failure::Response
                 } else {
                     Failure::NoResponse
@@ -137,11 +137,12 @@ impl Edge {
         if self.pushpin.services.sessions.is_empty() {
             return;
         }
-        let talks: Vec<UpstreamExchangeId> =
+        let exchanges: Vec<UpstreamExchangeId> =
             self.pushpin.services.sessions.values().copied().collect();
-        for talk in talks {
-            self.with_talk(talk, |turn, talk| {
-                let (Some(stream), Codec::Zhttp(codec)) = (talk.stream, &mut talk.codec) else {
+        for exchange in exchanges {
+            self.with_exchange(exchange, |turn, exchange| {
+                let (Some(stream), Codec::Zhttp(codec)) = (exchange.stream, &mut exchange.codec)
+                else {
                     return Ok(());
                 };
                 if codec.is_expired(now_ms) {
@@ -164,8 +165,8 @@ impl Edge {
 }
 
 impl Turn<'_> {
-    fn on_length_required(&mut self, talk: &mut Talk) -> Step {
-        let Owner::Client(handle) = talk.owner else {
+    fn on_length_required(&mut self, exchange: &mut UpstreamExchange) -> Step {
+        let Owner::Client(handle) = exchange.owner else {
             return Err(Stop::failed(
                 502,
                 "the backend wants to know the length of the body",
@@ -185,7 +186,7 @@ impl Outbound<'_> {
     /// Opens a session with the first backend that accepts it.
     pub(super) fn open_stream(
         &mut self,
-        talk: &mut Talk,
+        exchange: &mut UpstreamExchange,
         target: &Target,
         spec: &str,
     ) -> Result<(), UpstreamError> {
@@ -194,25 +195,25 @@ impl Outbound<'_> {
                 "zhttp/{spec}: it was not among the routes when the edge started; restart the edge"
             )));
         };
-        let request = Rc::clone(&talk.source.request);
-        let forwarded = self.forwarded(talk, &request, target)?;
-        talk.wire = None;
-        talk.waits = None;
-        talk.has_response = false;
+        let request = Rc::clone(&exchange.source.request);
+        let forwarded = self.forwarded(exchange, &request, target)?;
+        exchange.wire = None;
+        exchange.waits = None;
+        exchange.has_response = false;
         // From here on, the backend may have received the request.
-        talk.is_connected = true;
-        talk.is_reused = false;
-        talk.open_body()?;
-        let (entries, body, has_more) = begin(talk, &forwarded);
+        exchange.is_connected = true;
+        exchange.is_reused = false;
+        exchange.open_body()?;
+        let (entries, body, has_more) = begin(exchange, &forwarded);
         let from = self.services.from.clone();
         let now_ms = self.worker.net.now_ms();
         let times = (
             self.policy.limits.connect_ms,
             self.policy.limits.response_ms,
         );
-        talk.due_ms = now_ms + self.policy.limits.response_ms;
+        exchange.due_ms = now_ms + self.policy.limits.response_ms;
         let mut codec = Exchange::default();
-        let question = Question::Session(talk.id());
+        let question = Question::Session(exchange.id());
         let asked = self.backends().ask(service, times, question, |id| {
             let opening = Opening {
                 from: &from,
@@ -228,35 +229,35 @@ impl Outbound<'_> {
         let problem =
             |_| UpstreamError::Local(format!("zhttp/{spec}: too many requests wait for answers"));
         let number = asked.map_err(problem)?;
-        talk.codec = Codec::Zhttp(Box::new(codec));
-        talk.question = Some(number);
-        talk.stream = Some(StreamOf { number, service });
-        self.services.sessions.insert(number, talk.id());
+        exchange.codec = Codec::Zhttp(Box::new(codec));
+        exchange.question = Some(number);
+        exchange.stream = Some(StreamOf { number, service });
+        self.services.sessions.insert(number, exchange.id());
         Ok(())
     }
 
     /// Sends queued bytes as far as the backend has granted credit.
-    pub(super) fn flush_stream(&mut self, talk: &mut Talk) -> Step {
-        let Some(stream) = talk.stream else {
+    pub(super) fn flush_stream(&mut self, exchange: &mut UpstreamExchange) -> Step {
+        let Some(stream) = exchange.stream else {
             return Ok(());
         };
-        let before = talk.sent;
-        match talk.phase {
-            Phase::Socket { .. } => self.backends().send_frames(talk, stream),
-            _ => self.backends().send_body(talk, stream),
+        let before = exchange.sent;
+        match exchange.phase {
+            Phase::Socket { .. } => self.backends().send_frames(exchange, stream),
+            _ => self.backends().send_body(exchange, stream),
         }
         .map_err(|problem| Stop::retried(Failure::Response, problem))?;
-        self.give_time(talk, talk.sent != before);
-        self.on_flushed(talk)
+        self.give_time(exchange, exchange.sent != before);
+        self.on_flushed(exchange)
     }
 
     /// Removes an exchange from its session.
-    pub(super) fn drop_stream_of(&mut self, talk: &mut Talk) {
-        let Some(stream) = talk.stream.take() else {
+    pub(super) fn drop_stream_of(&mut self, exchange: &mut UpstreamExchange) {
+        let Some(stream) = exchange.stream.take() else {
             return;
         };
         self.services.sessions.remove(&stream.number);
-        if let Codec::Zhttp(codec) = &mut talk.codec
+        if let Codec::Zhttp(codec) = &mut exchange.codec
             && let Some(packet) = codec.cancel()
             && !self
                 .backends()
@@ -284,8 +285,8 @@ impl Backends<'_> {
         }
     }
 
-    pub(super) fn give_credit(&mut self, talk: &mut Talk) {
-        let (Some(stream), Codec::Zhttp(codec)) = (talk.stream, &mut talk.codec) else {
+    pub(super) fn give_credit(&mut self, exchange: &mut UpstreamExchange) {
+        let (Some(stream), Codec::Zhttp(codec)) = (exchange.stream, &mut exchange.codec) else {
             return;
         };
         let Some((packet, bytes)) = codec.credit() else {
@@ -299,18 +300,22 @@ impl Backends<'_> {
         }
     }
 
-    fn send_body(&mut self, talk: &mut Talk, stream: StreamOf) -> Result<(), Unheard> {
+    fn send_body(
+        &mut self,
+        exchange: &mut UpstreamExchange,
+        stream: StreamOf,
+    ) -> Result<(), Unheard> {
         let mut turn_bytes = 0;
         loop {
-            let is_sent = talk.is_sent();
-            let Codec::Zhttp(codec) = &mut talk.codec else {
+            let is_sent = exchange.is_sent();
+            let Codec::Zhttp(codec) = &mut exchange.codec else {
                 return Ok(());
             };
-            if talk.sent < talk.out.len() {
+            if exchange.sent < exchange.out.len() {
                 if !codec.may_send() {
                     return Ok(());
                 }
-                let piece = &talk.out[talk.sent..];
+                let piece = &exchange.out[exchange.sent..];
                 let piece = &piece[..piece.len().min(FILE_PIECE_BYTES)];
                 let (packet, bytes) = codec.body(piece);
                 if !self.has_room_to(stream.service, codec.peer(), packet.len()) {
@@ -321,7 +326,7 @@ impl Backends<'_> {
                     return Err(Unheard::Gone);
                 }
                 codec.sent_body(bytes);
-                talk.sent += bytes;
+                exchange.sent += bytes;
                 continue;
             }
             if is_sent {
@@ -339,19 +344,23 @@ impl Backends<'_> {
             if !codec.may_send() {
                 return Ok(());
             }
-            if !talk.refill(self.timers, self.worker, &mut turn_bytes)? {
+            if !exchange.refill(self.timers, self.worker, &mut turn_bytes)? {
                 return Ok(());
             }
         }
     }
 
-    fn send_frames(&mut self, talk: &mut Talk, stream: StreamOf) -> Result<(), Unheard> {
+    fn send_frames(
+        &mut self,
+        exchange: &mut UpstreamExchange,
+        stream: StreamOf,
+    ) -> Result<(), Unheard> {
         let mut turn_bytes = 0;
         loop {
-            let Codec::Zhttp(codec) = &mut talk.codec else {
+            let Codec::Zhttp(codec) = &mut exchange.codec else {
                 return Ok(());
             };
-            if talk.sent == talk.out.len() && !codec.has_frame() {
+            if exchange.sent == exchange.out.len() && !codec.has_frame() {
                 return Ok(());
             }
             let room = WINDOW_BYTES + PACKET_BYTES;
@@ -360,8 +369,8 @@ impl Backends<'_> {
                 self.pause_streams();
                 return Ok(());
             }
-            let (packet, taken) = codec.frame(&talk.out[talk.sent..]);
-            talk.sent += taken;
+            let (packet, taken) = codec.frame(&exchange.out[exchange.sent..]);
+            exchange.sent += taken;
             let Some((packet, bytes, is_done)) = packet else {
                 return Ok(());
             };
@@ -384,9 +393,9 @@ type Beginning = (Vec<(Vec<u8>, Value)>, Option<Vec<u8>>, bool);
 
 /// Returns the first packet of a session: its entries, the start of the body, and true if more of the body follows. The rest of the
 /// body stays queued in the exchange.
-fn begin(talk: &mut Talk, forwarded: &Forwarded) -> Beginning {
-    let is_socket = matches!(talk.purpose, Purpose::Upgrade(_));
-    let source = &talk.source;
+fn begin(exchange: &mut UpstreamExchange, forwarded: &Forwarded) -> Beginning {
+    let is_socket = matches!(exchange.purpose, Purpose::Upgrade(_));
+    let source = &exchange.source;
     let scheme: &[u8] = match (is_socket, source.request.is_tls) {
         (true, true) => b"wss://",
         (true, false) => b"ws://",
@@ -416,10 +425,10 @@ fn begin(talk: &mut Talk, forwarded: &Forwarded) -> Beginning {
     };
     // The first packet needs no credit. Its content is limited to one window.
     let end = first.len().min(WINDOW_BYTES);
-    talk.out = first;
-    talk.sent = end;
-    let body = talk.out[..end].to_vec();
-    let has_more = !talk.is_sent();
+    exchange.out = first;
+    exchange.sent = end;
+    let body = exchange.out[..end].to_vec();
+    let has_more = !exchange.is_sent();
     (entries, Some(body), has_more)
 }
 

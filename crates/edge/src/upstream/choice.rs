@@ -6,33 +6,33 @@ use fermata_config::LogLevel;
 
 use crate::client::source::{Engine, Owner, Table, name_of};
 use crate::routes::{Origin, Target};
-use crate::upstream::talk::{Purpose, Talk};
+use crate::upstream::exchange::{Purpose, UpstreamExchange};
 use crate::upstream::targets::{Targets, Watched};
 use crate::upstream::{Change, Policy, Seat, State};
 
 impl Targets {
     /// Sorts the targets of an exchange's route into the order in which they are tried, and selects the first one.
-    pub fn choose(&self, talk: &mut Talk, now_ms: u64) {
-        let Some(rule) = talk.source.rule() else {
+    pub fn choose(&self, exchange: &mut UpstreamExchange, now_ms: u64) {
+        let Some(rule) = exchange.source.rule() else {
             return;
         };
         let health = self.health;
         // Events of an open WebSocket need a target with WebSocket-over-HTTP; only client requests can be served from files.
-        let is_open = matches!(talk.purpose, Purpose::Events(None));
+        let is_open = matches!(exchange.purpose, Purpose::Events(None));
         let reads = matches!(
-            (&talk.owner, &talk.purpose),
+            (&exchange.owner, &exchange.purpose),
             (Owner::Client(_), Purpose::Plain)
         );
         let fits = |at: &usize| {
             let target = &rule.targets[*at];
             (!is_open || target.over_http) && (reads || !matches!(target.origin, Origin::Files(_)))
         };
-        let mut order: Vec<usize> = match talk.source.watched() {
+        let mut order: Vec<usize> = match exchange.source.watched() {
             None => (0..rule.targets.len()).filter(fits).collect(),
             Some(watched) => {
-                let mut order = watched.order(rule, &talk.source.request, health, now_ms);
+                let mut order = watched.order(rule, &exchange.source.request, health, now_ms);
                 order.retain(fits);
-                let own = talk.source.target;
+                let own = exchange.source.target;
                 let is_balanced = rule.care.policy != Policy::FailOver;
                 // An open WebSocket stays with its target while the target is up.
                 if is_open
@@ -46,41 +46,41 @@ impl Targets {
             }
         };
         order.reverse();
-        talk.source.target = order.pop().unwrap_or(usize::MAX);
-        talk.targets = order;
+        exchange.source.target = order.pop().unwrap_or(usize::MAX);
+        exchange.targets = order;
     }
 
     /// Counts the exchange as a request to its target.
-    pub fn enter(&self, talk: &mut Talk, now_ms: u64) {
-        let target = talk.source.target;
-        let is_check = matches!(talk.owner, Owner::Check(..));
-        if talk.is_counted || is_check {
+    pub fn enter(&self, exchange: &mut UpstreamExchange, now_ms: u64) {
+        let target = exchange.source.target;
+        let is_check = matches!(exchange.owner, Owner::Check(..));
+        if exchange.is_counted || is_check {
             return;
         }
-        let Some(watched) = talk.source.watched() else {
+        let Some(watched) = exchange.source.watched() else {
             return;
         };
         watched.balancer.borrow_mut().begin(target);
         if let Some(&Some(seat)) = watched.seats.get(target) {
-            talk.health_at_send = self.health.on_request(seat, now_ms, watched.passive);
+            exchange.health_at_send = self.health.on_request(seat, now_ms, watched.passive);
         }
-        talk.is_counted = true;
+        exchange.is_counted = true;
     }
 
     /// Records that the request failed, and logs when the target goes out.
-    pub fn note_failed(&self, worker: &mut Engine, talk: &Talk, reason: &str) {
-        let Some((watched, seat)) = watched_seat(talk) else {
+    pub fn note_failed(&self, worker: &mut Engine, exchange: &UpstreamExchange, reason: &str) {
+        let Some((watched, seat)) = watched_seat(exchange) else {
             return;
         };
         let now_ms = worker.net.now_ms();
         let change = self
             .health
-            .on_failure(seat, talk.health_at_send, now_ms, watched.passive);
+            .on_failure(seat, exchange.health_at_send, now_ms, watched.passive);
         if change == Some(Change::Out) {
             let out_ms = watched.passive.out_ms;
             let line = format!(
                 "{} is out for {out_ms} ms: {} requests failed, the last because {reason}",
-                name_of(&talk.source),
+                name_of(&exchange.source),
                 watched.passive.failures_max,
             );
             worker.net.log(LogLevel::Warning, &line);
@@ -88,12 +88,16 @@ impl Targets {
     }
 
     /// Records that the target responded, and logs the recovery of a target that was out.
-    pub fn note_answered(&self, worker: &mut Engine, talk: &Talk) {
-        let Some((_, seat)) = watched_seat(talk) else {
+    pub fn note_answered(&self, worker: &mut Engine, exchange: &UpstreamExchange) {
+        let Some((_, seat)) = watched_seat(exchange) else {
             return;
         };
-        if self.health.on_success(seat, talk.health_at_send).is_some() {
-            let line = format!("{} is back", name_of(&talk.source));
+        if self
+            .health
+            .on_success(seat, exchange.health_at_send)
+            .is_some()
+        {
+            let line = format!("{} is back", name_of(&exchange.source));
             worker.net.log(LogLevel::Info, &line);
         }
     }
@@ -108,7 +112,7 @@ impl Targets {
     }
 }
 
-impl Talk {
+impl UpstreamExchange {
     /// Subtracts the exchange from its target's requests in flight.
     pub(crate) fn leave_target(&mut self) {
         if !std::mem::take(&mut self.is_counted) {
@@ -120,13 +124,14 @@ impl Talk {
     }
 }
 
-fn watched_seat(talk: &Talk) -> Option<(&Watched, Seat)> {
+fn watched_seat(exchange: &UpstreamExchange) -> Option<(&Watched, Seat)> {
     let is_folder = |target: &Target| matches!(target.origin, Origin::Files(_));
     // A folder has no health state: a failed attempt to open it takes no noticeable time.
-    if matches!(talk.owner, Owner::Check(..)) || talk.source.target().is_some_and(is_folder) {
+    if matches!(exchange.owner, Owner::Check(..)) || exchange.source.target().is_some_and(is_folder)
+    {
         return None;
     }
-    let watched = talk.source.watched()?;
-    let seat = (*watched.seats.get(talk.source.target)?)?;
+    let watched = exchange.source.watched()?;
+    let seat = (*watched.seats.get(exchange.source.target)?)?;
     Some((watched, seat))
 }

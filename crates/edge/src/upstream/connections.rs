@@ -12,12 +12,12 @@ use crate::routes::Target;
 use crate::timers::{Timer, Timers};
 use crate::upstream::authority::Authority;
 use crate::upstream::error::UpstreamError;
+use crate::upstream::exchange::UpstreamExchange;
 use crate::upstream::id::UpstreamExchangeId;
 use crate::upstream::internal::is_internal;
 use crate::upstream::place::{Place, certified_name, own_name};
 use crate::upstream::resolve::{Found, Resolver};
 use crate::upstream::socket_queues::{SocketQueues, WAITING_MAX};
-use crate::upstream::talk::Talk;
 use crate::upstream::{Limits, Pool};
 
 /// Interval at which expired idle connections are closed.
@@ -29,7 +29,7 @@ const ROOM_MS: u64 = 10;
 /// The owner of a connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum WireUse {
-    Talk(UpstreamExchangeId),
+    UpstreamExchange(UpstreamExchangeId),
     Idle(Place),
     /// An HTTP/2 connection that carries many requests.
     Carrier,
@@ -187,13 +187,13 @@ impl Connections {
     pub fn connect_any(
         &mut self,
         worker: &mut Engine,
-        talk: &mut Talk,
+        exchange: &mut UpstreamExchange,
         target: &Target,
         host: &str,
     ) -> Result<WireId, UpstreamError> {
         let tls = if target.is_tls {
-            let name = server_name(&talk.source, target, host)?;
-            let offers_http2 = talk.may_speak_http2(target);
+            let name = server_name(&exchange.source, target, host)?;
+            let offers_http2 = exchange.may_speak_http2(target);
             let config = self.authority.config(target, offers_http2);
             let unusable = |error: LoadError| UpstreamError::Target(error.to_string());
             Some((name, config.map_err(unusable)?))
@@ -201,7 +201,7 @@ impl Connections {
             None
         };
         let mut failure = UpstreamError::Target(String::new());
-        while let Some(address) = talk.addresses.pop() {
+        while let Some(address) = exchange.addresses.pop() {
             if !target.is_trusted && is_internal(address.ip()) {
                 failure = UpstreamError::Target("Origin host/IP blocked".to_owned());
                 continue;

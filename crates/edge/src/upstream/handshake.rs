@@ -7,7 +7,7 @@ use fermata_proto::ws::opening;
 
 use crate::client::over_http::OverHttp;
 use crate::routes::{Origin, Target};
-use crate::upstream::talk::{Purpose, Talk};
+use crate::upstream::exchange::{Purpose, UpstreamExchange};
 
 pub(crate) fn new_key() -> [u8; KEY_BYTES] {
     let mut nonce = [0; 16];
@@ -16,7 +16,7 @@ pub(crate) fn new_key() -> [u8; KEY_BYTES] {
     opening::key(nonce)
 }
 
-impl Talk {
+impl UpstreamExchange {
     /// Converts the handshake to the target's form: an upgrade, or a request of WebSocket-over-HTTP. Called for each target that is
     /// tried, because the next target may use the other form.
     pub(crate) fn carry(&mut self, target: &Target) {

@@ -82,7 +82,7 @@ pub(crate) struct Carrier {
     pub out: Vec<u8>,
     pub sent: usize,
     /// Exchange of each open stream.
-    pub talks: HashMap<StreamId, UpstreamExchangeId>,
+    pub exchanges: HashMap<StreamId, UpstreamExchangeId>,
     /// Reserved for the health check that opened the connection.
     pub is_private: bool,
     /// A request timed out on the connection while the target was silent. No further request uses the connection.
@@ -132,7 +132,7 @@ pub(crate) struct OnCarrier {
 
 /// Parts of a response that arrived together on one stream.
 pub(crate) struct StreamInput {
-    pub talk: UpstreamExchangeId,
+    pub exchange: UpstreamExchangeId,
     pub stream: StreamId,
     pub parts: Vec<ResponsePart>,
     pub lost: Option<StreamLoss>,
@@ -230,7 +230,9 @@ impl Carriers {
     /// Number of connections without requests.
     pub fn idle(&self) -> usize {
         let carriers = self.by_wire.values();
-        carriers.filter(|carrier| carrier.talks.is_empty()).count()
+        carriers
+            .filter(|carrier| carrier.exchanges.is_empty())
+            .count()
     }
 
     pub fn get_mut(&mut self, wire: WireId) -> Option<(&mut Carrier, &Limits)> {
@@ -246,7 +248,7 @@ impl Carriers {
             place: place.clone(),
             out,
             sent: 0,
-            talks: HashMap::new(),
+            exchanges: HashMap::new(),
             is_private,
             is_stale: false,
             has_served: false,
@@ -301,19 +303,19 @@ impl Carriers {
     }
 
     /// Returns true if another exchange is opening a connection to this place.
-    pub fn is_opening(&self, place: &Place, talk: UpstreamExchangeId) -> bool {
+    pub fn is_opening(&self, place: &Place, exchange: UpstreamExchangeId) -> bool {
         self.opening
             .get(place)
-            .is_some_and(|&opener| opener != talk)
+            .is_some_and(|&opener| opener != exchange)
     }
 
-    pub fn begin_opening(&mut self, place: Place, talk: UpstreamExchangeId) {
-        self.opening.insert(place, talk);
+    pub fn begin_opening(&mut self, place: Place, exchange: UpstreamExchangeId) {
+        self.opening.insert(place, exchange);
     }
 
     /// Notes that the connection is established or has failed. Exchanges that wait for it can continue.
-    pub fn end_opening(&mut self, place: Place, talk: UpstreamExchangeId) {
-        if self.opening.get(&place) == Some(&talk) {
+    pub fn end_opening(&mut self, place: Place, exchange: UpstreamExchangeId) {
+        if self.opening.get(&place) == Some(&exchange) {
             self.opening.remove(&place);
             self.settled.push(place);
         }
@@ -397,7 +399,7 @@ impl Carriers {
             if event == Event::Settings && !std::mem::replace(&mut carrier.has_settings, true) {
                 self.settled.push(carrier.place.clone());
             }
-            note(event, &carrier.talks, message, &mut inputs);
+            note(event, &carrier.exchanges, message, &mut inputs);
         }
         (inputs, Ok(()))
     }
@@ -408,7 +410,7 @@ impl Carriers {
         for (&wire, carrier) in &mut self.by_wire {
             if let Err(violation) = carrier.machine.tick(now_ms, &self.limits, &mut carrier.out) {
                 outcomes.push((wire, TickOutcome::Failed(violation.to_string())));
-            } else if carrier.talks.is_empty() && now_ms >= carrier.idle_since_ms + IDLE_MS {
+            } else if carrier.exchanges.is_empty() && now_ms >= carrier.idle_since_ms + IDLE_MS {
                 carrier.machine.abort(ErrorCode::NO_ERROR, &mut carrier.out);
                 outcomes.push((wire, TickOutcome::Idle));
             } else if let Some(outcome) = carrier.ping(now_ms, self.pings) {
@@ -432,7 +434,7 @@ impl Carrier {
         // A target without requests has no reason to send bytes, so idle time does not count as silence.
         let since_ms = self.heard_ms.max(self.idle_until_ms);
         let is_due = times.interval_ms > 0 && now_ms >= since_ms + self.ping_interval_ms;
-        if !is_due || self.talks.is_empty() {
+        if !is_due || self.exchanges.is_empty() {
             return None;
         }
         self.machine.ping(PING, &mut self.out);
@@ -445,14 +447,14 @@ impl Carrier {
     fn has_room(&self) -> bool {
         !self.is_private
             && !self.is_stale
-            && self.talks.len() < self.streams_max
+            && self.exchanges.len() < self.streams_max
             && self.machine.room() > 0
     }
 
     /// Returns true if the connection carries no request and accepts no further one.
     pub fn is_over(&self) -> bool {
         let takes_no_more = self.is_private || self.is_stale || self.machine.is_leaving();
-        self.talks.is_empty() && takes_no_more
+        self.exchanges.is_empty() && takes_no_more
     }
 
     /// Bytes that the socket has not accepted.
@@ -464,7 +466,7 @@ impl Carrier {
 /// Adds an event to the input of the event's stream.
 fn note(
     event: Event<'_>,
-    talks: &HashMap<StreamId, UpstreamExchangeId>,
+    exchanges: &HashMap<StreamId, UpstreamExchangeId>,
     message: &Message,
     inputs: &mut Vec<StreamInput>,
 ) {
@@ -476,7 +478,7 @@ fn note(
         } => {
             let headers = fields(message);
             if message.status < 200 {
-                if let Some(input) = input_of(stream, talks, inputs) {
+                if let Some(input) = input_of(stream, exchanges, inputs) {
                     input.parts.extend(interim(message.status, headers));
                 }
                 return;
@@ -487,7 +489,7 @@ fn note(
                 length: length_of(&headers),
                 headers: cleaned(headers),
             };
-            if let Some(input) = input_of(stream, talks, inputs) {
+            if let Some(input) = input_of(stream, exchanges, inputs) {
                 input.parts.push(ResponsePart::Head(head));
                 input.parts.extend(is_end.then_some(end));
             }
@@ -497,7 +499,7 @@ fn note(
             data,
             end: is_end,
         } => {
-            if let Some(input) = input_of(stream, talks, inputs) {
+            if let Some(input) = input_of(stream, exchanges, inputs) {
                 match input.parts.last_mut() {
                     Some(ResponsePart::Body(body)) => body.extend_from_slice(data),
                     _ if data.is_empty() => {}
@@ -511,7 +513,7 @@ fn note(
             trailers.retain(|(name, value)| {
                 valid_name(name) && valid_value(value) && !reserved_name(name)
             });
-            if let Some(input) = input_of(stream, talks, inputs) {
+            if let Some(input) = input_of(stream, exchanges, inputs) {
                 input.parts.extend([ResponsePart::Trailers(trailers), end]);
             }
         }
@@ -520,7 +522,7 @@ fn note(
             code,
             origin,
         } => {
-            if let Some(input) = input_of(stream, talks, inputs) {
+            if let Some(input) = input_of(stream, exchanges, inputs) {
                 input.lost = Some(match origin {
                     Origin::Here(violation) => StreamLoss::Violation(violation),
                     Origin::Peer if code == ErrorCode::REFUSED_STREAM => StreamLoss::Refused,
@@ -529,8 +531,8 @@ fn note(
             }
         }
         Event::GoAway { last, .. } => {
-            for &stream in talks.keys().filter(|stream| stream.number() > last) {
-                if let Some(input) = input_of(stream, talks, inputs) {
+            for &stream in exchanges.keys().filter(|stream| stream.number() > last) {
+                if let Some(input) = input_of(stream, exchanges, inputs) {
                     input.lost = Some(StreamLoss::Left);
                 }
             }
@@ -543,14 +545,14 @@ fn note(
 /// Returns the input of a stream; `None` after the stream's exchange ended.
 fn input_of<'a>(
     stream: StreamId,
-    talks: &HashMap<StreamId, UpstreamExchangeId>,
+    exchanges: &HashMap<StreamId, UpstreamExchangeId>,
     inputs: &'a mut Vec<StreamInput>,
 ) -> Option<&'a mut StreamInput> {
     let at = match inputs.iter().rposition(|it| it.stream == stream) {
         Some(at) => at,
         None => {
             inputs.push(StreamInput {
-                talk: *talks.get(&stream)?,
+                exchange: *exchanges.get(&stream)?,
                 stream,
                 parts: Vec::new(),
                 lost: None,
@@ -583,10 +585,10 @@ mod tests {
 
     fn apply(
         event: Event<'_>,
-        talks: &HashMap<StreamId, UpstreamExchangeId>,
+        exchanges: &HashMap<StreamId, UpstreamExchangeId>,
         inputs: &mut Vec<StreamInput>,
     ) {
-        note(event, talks, &Message::new(), inputs);
+        note(event, exchanges, &Message::new(), inputs);
     }
 
     /// Two stream ids of a real connection.
@@ -633,7 +635,7 @@ mod tests {
         assert_eq!(carriers.tick(5_000), []);
         let enter = |carriers: &mut Carriers, now_ms| {
             let carrier = carriers.by_wire.get_mut(&WIRE).expect("there");
-            carrier.talks.insert(stream, id(7));
+            carrier.exchanges.insert(stream, id(7));
             carrier.idle_until_ms = now_ms;
             carrier.out.clear();
         };
@@ -667,7 +669,7 @@ mod tests {
         let [stream, _] = streams();
         let mut carriers = carriers();
         let carrier = carriers.by_wire.get_mut(&WIRE).expect("there");
-        carrier.talks.insert(stream, id(7));
+        carrier.exchanges.insert(stream, id(7));
         let times = carriers.pings;
         let carrier = carriers.by_wire.get_mut(&WIRE).expect("there");
         for _ in 0..20 {
@@ -687,7 +689,7 @@ mod tests {
     #[test]
     fn what_arrives_together_is_passed_on_together() {
         let [one, other] = streams();
-        let talks = HashMap::from([(one, id(7)), (other, id(8))]);
+        let exchanges = HashMap::from([(one, id(7)), (other, id(8))]);
         let mut all = Vec::new();
         for (stream, data, end) in [
             (one, &b"a"[..], false),
@@ -695,10 +697,10 @@ mod tests {
             (one, b"b", false),
             (one, b"", true),
         ] {
-            apply(Event::Data { stream, data, end }, &talks, &mut all);
+            apply(Event::Data { stream, data, end }, &exchanges, &mut all);
         }
         assert_eq!(
-            all.iter().map(|it| it.talk).collect::<Vec<_>>(),
+            all.iter().map(|it| it.exchange).collect::<Vec<_>>(),
             [id(7), id(8)]
         );
         let [ResponsePart::Body(body), ResponsePart::End { .. }] = &all[0].parts[..] else {
@@ -710,11 +712,11 @@ mod tests {
     #[test]
     fn unprocessed_streams_differ_from_processed_ones() {
         let [one, other] = streams();
-        let talks = HashMap::from([(one, id(7)), (other, id(8))]);
+        let exchanges = HashMap::from([(one, id(7)), (other, id(8))]);
         let lost = |event| {
             let mut all = Vec::new();
-            apply(event, &talks, &mut all);
-            let lost = all.iter().map(|it| (it.talk, it.lost));
+            apply(event, &exchanges, &mut all);
+            let lost = all.iter().map(|it| (it.exchange, it.lost));
             lost.collect::<Vec<_>>()
         };
         let code = ErrorCode::NO_ERROR;

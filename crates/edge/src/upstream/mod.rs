@@ -5,6 +5,8 @@ pub(crate) mod choice;
 pub(crate) mod codec;
 pub(crate) mod connections;
 pub(crate) mod error;
+pub(crate) mod exchange;
+pub(crate) mod exchanges;
 pub(crate) mod folders;
 pub(crate) mod forward;
 pub(crate) mod handshake;
@@ -20,8 +22,6 @@ pub(crate) mod response;
 pub(crate) mod route_keys;
 pub(crate) mod signatures;
 pub(crate) mod socket_queues;
-pub(crate) mod talk;
-pub(crate) mod talks;
 pub(crate) mod targets;
 pub(crate) mod test_origin;
 

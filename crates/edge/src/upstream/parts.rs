@@ -7,11 +7,11 @@ use fermata_io::random::Masks;
 
 use super::authority::Authority;
 use super::connections::Connections;
+use super::exchange::Sharing;
+use super::exchanges::Askers;
 use super::folders::Folders;
 use super::http2::{Carriers, PingTimes};
 use super::signatures::Signatures;
-use super::talk::Sharing;
-use super::talks::Askers;
 use super::targets::Targets;
 use crate::prepared::Prepared;
 

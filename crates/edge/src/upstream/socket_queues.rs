@@ -3,8 +3,8 @@
 use std::collections::{HashMap, VecDeque};
 
 use crate::routes::Origin;
+use crate::upstream::exchange::{UpstreamExchange, Wait};
 use crate::upstream::id::UpstreamExchangeId;
-use crate::upstream::talk::{Talk, Wait};
 
 /// Maximum number of exchanges that wait for one socket.
 pub(crate) const WAITING_MAX: usize = 4_096;
@@ -52,7 +52,7 @@ impl SocketQueues {
     }
 }
 
-impl Talk {
+impl UpstreamExchange {
     /// Returns true if the exchange waits for room at this socket.
     pub(crate) fn waits_at(&self, path: &str) -> bool {
         let target = self.source.target().map(|it| &it.origin);

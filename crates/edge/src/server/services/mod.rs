@@ -48,11 +48,11 @@ impl Edge {
                 let outcome = outcome.map_err(|it| StateError::Unanswered(it.reason));
                 self.on_state_answer(what, outcome);
             }
-            Question::Request(talk) => self.on_zhttp_answer(talk, outcome),
+            Question::Request(exchange) => self.on_zhttp_answer(exchange, outcome),
             // Replies to this question arrive as packets of the session, so this result is an error.
-            Question::Session(talk) => {
+            Question::Session(exchange) => {
                 if let Err(unanswered) = outcome {
-                    self.on_zhttp_answer(talk, Err(unanswered));
+                    self.on_zhttp_answer(exchange, Err(unanswered));
                 }
             }
         }

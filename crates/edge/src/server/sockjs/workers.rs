@@ -9,7 +9,7 @@ use crate::routes::Routes;
 use crate::server::edge::Edge;
 use crate::server::routing::Routing;
 use crate::server::tasks::Ask;
-use crate::upstream::talk::Purpose;
+use crate::upstream::exchange::Purpose;
 use fermata_engine::RequestId;
 
 impl Edge {

@@ -2,37 +2,37 @@
 
 use crate::client::source::{Asker, Owner, Source};
 use crate::numbered::Numbered;
+use crate::upstream::exchange::{Purpose, UpstreamExchange};
 use crate::upstream::id::UpstreamExchangeId;
-use crate::upstream::talk::{Purpose, Talk};
 
 /// All exchanges. Code that works on one exchange has no access to the others.
 #[derive(Default)]
-pub(crate) struct Talks(Numbered<UpstreamExchangeId, Box<Talk>>);
+pub(crate) struct UpstreamExchanges(Numbered<UpstreamExchangeId, Box<UpstreamExchange>>);
 
-impl Talks {
+impl UpstreamExchanges {
     /// Adds an exchange.
-    pub fn keep(&mut self, talk: Box<Talk>) {
-        self.0.insert(talk.id(), talk);
+    pub fn keep(&mut self, exchange: Box<UpstreamExchange>) {
+        self.0.insert(exchange.id(), exchange);
     }
 
     /// Removes an exchange that is complete.
-    pub fn end(&mut self, id: UpstreamExchangeId) -> Option<Box<Talk>> {
+    pub fn end(&mut self, id: UpstreamExchangeId) -> Option<Box<UpstreamExchange>> {
         self.0.remove(&id)
     }
 
-    pub fn get(&self, id: UpstreamExchangeId) -> Option<&Talk> {
+    pub fn get(&self, id: UpstreamExchangeId) -> Option<&UpstreamExchange> {
         self.0.get(&id).map(|it| &**it)
     }
 
-    pub fn get_mut(&mut self, id: UpstreamExchangeId) -> Option<&mut Talk> {
+    pub fn get_mut(&mut self, id: UpstreamExchangeId) -> Option<&mut UpstreamExchange> {
         self.0.get_mut(&id).map(|it| &mut **it)
     }
 
     /// Returns the exchanges for which `is_it` returns true, oldest first.
-    pub fn find(&self, is_it: impl Fn(&Talk) -> bool) -> Vec<UpstreamExchangeId> {
-        let talks = self.0.values();
+    pub fn find(&self, is_it: impl Fn(&UpstreamExchange) -> bool) -> Vec<UpstreamExchangeId> {
+        let exchanges = self.0.values();
         let mut found: Vec<UpstreamExchangeId> =
-            talks.filter(|it| is_it(it)).map(|it| it.id()).collect();
+            exchanges.filter(|it| is_it(it)).map(|it| it.id()).collect();
         found.sort_unstable();
         found
     }
@@ -49,7 +49,7 @@ impl Talks {
 /// Exchange of each asker.
 #[derive(Default)]
 pub(crate) struct Askers {
-    talks: Numbered<Asker, UpstreamExchangeId>,
+    exchanges: Numbered<Asker, UpstreamExchangeId>,
     last: u64,
 }
 
@@ -61,10 +61,10 @@ impl Askers {
         source: Source,
         last_ids: Vec<(Vec<u8>, Vec<u8>)>,
         purpose: Purpose,
-    ) -> Box<Talk> {
+    ) -> Box<UpstreamExchange> {
         let id = self.next_id();
         self.last += 1;
-        Talk::new(id, owner, source, last_ids, purpose)
+        UpstreamExchange::new(id, owner, source, last_ids, purpose)
     }
 
     /// Returns the id of the next exchange.
@@ -74,28 +74,28 @@ impl Askers {
 
     /// Returns the exchange of an asker.
     pub fn of(&self, asker: Asker) -> Option<UpstreamExchangeId> {
-        self.talks.get(&asker).copied()
+        self.exchanges.get(&asker).copied()
     }
 
     /// Assigns an exchange to a key.
     pub fn set(&mut self, asker: Asker, id: UpstreamExchangeId) {
-        self.talks.insert(asker, id);
+        self.exchanges.insert(asker, id);
     }
 
     /// Removes a key. Its exchange continues.
     pub fn forget(&mut self, asker: Asker) -> Option<UpstreamExchangeId> {
-        self.talks.remove(&asker)
+        self.exchanges.remove(&asker)
     }
 
     /// Like [`Self::forget`], but does so only if the key belongs to this exchange.
     pub fn forget_of(&mut self, asker: Asker, id: UpstreamExchangeId) {
         if self.of(asker) == Some(id) {
-            self.talks.remove(&asker);
+            self.exchanges.remove(&asker);
         }
     }
 
     pub fn len(&self) -> usize {
-        self.talks.len()
+        self.exchanges.len()
     }
 }
 
@@ -106,28 +106,28 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_next_conversation_of_a_request_outlives_the_one_before() {
+    fn a_newer_exchange_keeps_its_key_when_the_older_one_ends() {
         let handle = RequestId::from_raw(7).expect("it is not zero");
         let asker = Asker::Client(handle);
-        let (mut talks, mut askers) = (Talks::default(), Askers::default());
+        let (mut exchanges, mut askers) = (UpstreamExchanges::default(), Askers::default());
         let mut begin = |askers: &mut Askers| {
             let owner = Owner::Client(handle);
-            let talk = askers.begin(owner, Source::of_get("/"), Vec::new(), Purpose::Plain);
-            let id = talk.id();
+            let exchange = askers.begin(owner, Source::of_get("/"), Vec::new(), Purpose::Plain);
+            let id = exchange.id();
             askers.set(asker, id);
-            talks.keep(talk);
+            exchanges.keep(exchange);
             id
         };
         let next = askers.next_id();
         let first = begin(&mut askers);
         assert_eq!(first, next);
         let second = begin(&mut askers);
-        assert_eq!(talks.find(|_| true), [first, second]);
-        assert!(talks.end(first).is_some() && talks.end(first).is_none());
+        assert_eq!(exchanges.find(|_| true), [first, second]);
+        assert!(exchanges.end(first).is_some() && exchanges.end(first).is_none());
         askers.forget_of(asker, first);
-        assert_eq!((askers.of(asker), talks.len()), (Some(second), 1));
+        assert_eq!((askers.of(asker), exchanges.len()), (Some(second), 1));
         askers.forget_of(asker, second);
         assert_eq!((askers.of(asker), askers.len()), (None, 0));
-        assert!(talks.get_mut(second).is_some());
+        assert!(exchanges.get_mut(second).is_some());
     }
 }

@@ -35,7 +35,7 @@ pub(crate) enum Purpose {
 }
 
 /// A request to an origin and its response.
-pub(crate) struct Talk {
+pub(crate) struct UpstreamExchange {
     id: UpstreamExchangeId,
     pub owner: Owner,
     pub purpose: Purpose,
@@ -184,7 +184,7 @@ impl Stop {
     }
 }
 
-impl Talk {
+impl UpstreamExchange {
     pub(crate) fn new(
         id: UpstreamExchangeId,
         owner: Owner,
@@ -260,7 +260,7 @@ impl Talk {
     }
 }
 
-impl Talk {
+impl UpstreamExchange {
     /// Returns true if the complete request was sent.
     pub(crate) fn is_sent(&self) -> bool {
         self.sent == self.out.len()
@@ -291,7 +291,7 @@ pub(crate) struct Limits {
     pub idle_ms: u64,
 }
 
-impl Talk {
+impl UpstreamExchange {
     /// Returns the place under which the connection can be reused.
     pub(crate) fn place(&self) -> Place {
         Place::of(&self.source)
