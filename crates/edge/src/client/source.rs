@@ -96,7 +96,7 @@ pub(crate) enum Owner {
 
 /// Key of an exchange; at most one is open per key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Asker {
+pub(crate) enum ExchangeKey {
     /// A client or WebSocket, by its request.
     Client(RequestId),
     /// A health check, as in [`Owner`].
@@ -107,22 +107,22 @@ pub(crate) enum Asker {
 
 impl Owner {
     /// Returns the key of the owner's exchange.
-    pub fn asker(self) -> Asker {
+    pub fn key(self) -> ExchangeKey {
         match self {
             Owner::Client(handle) | Owner::Link(handle) | Owner::Socket(handle) => {
-                Asker::Client(handle)
+                ExchangeKey::Client(handle)
             }
-            Owner::Check(rule, target) => Asker::Check(rule, target),
-            Owner::GoneNotice(number) => Asker::GoneNotice(number),
-            Owner::Filter(number) => Asker::Filter(number),
+            Owner::Check(rule, target) => ExchangeKey::Check(rule, target),
+            Owner::GoneNotice(number) => ExchangeKey::GoneNotice(number),
+            Owner::Filter(number) => ExchangeKey::Filter(number),
         }
     }
 
     /// Returns the request of the client, if the owner is a client.
     pub fn client(self) -> Option<RequestId> {
-        match self.asker() {
-            Asker::Client(handle) => Some(handle),
-            Asker::Check(..) | Asker::GoneNotice(_) | Asker::Filter(_) => None,
+        match self.key() {
+            ExchangeKey::Client(handle) => Some(handle),
+            ExchangeKey::Check(..) | ExchangeKey::GoneNotice(_) | ExchangeKey::Filter(_) => None,
         }
     }
 }

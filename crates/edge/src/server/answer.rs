@@ -11,7 +11,7 @@ use crate::client::clients::Clients;
 use crate::client::journal::Outcome;
 use crate::client::over_http::RESPONSE_BYTES_MAX;
 use crate::client::script::SCRIPT_BYTES_MAX;
-use crate::client::source::{Asker, Engine, Owner};
+use crate::client::source::{Engine, ExchangeKey, Owner};
 use crate::routes::figures::Count;
 use crate::server::sharing::is_answer_for_one;
 use crate::server::tasks::Task;
@@ -294,7 +294,9 @@ impl Turn<'_> {
                 return Ok(());
             }
             Owner::Socket(handle) => {
-                self.upstream.askers.forget(Asker::Client(handle));
+                self.upstream
+                    .exchange_keys
+                    .forget(ExchangeKey::Client(handle));
                 self.holds().on_events(handle, &head, &body);
                 return Ok(());
             }
@@ -308,7 +310,9 @@ impl Turn<'_> {
             }
         };
         if let Purpose::Events(_) = exchange.purpose {
-            self.upstream.askers.forget(Asker::Client(handle));
+            self.upstream
+                .exchange_keys
+                .forget(ExchangeKey::Client(handle));
             return self.holds().on_opening(exchange, handle, &head, &body);
         }
         if exchange.source.is_plain() || !instruct::is_instruct(&borrowed(&head.headers)) {

@@ -136,7 +136,7 @@ impl Edge {
         self.timers
             .at(now_ms + check.interval_ms, Timer::Check(rule, target));
         let owner = Owner::Check(rule, target);
-        if self.upstream.askers.of(owner.asker()).is_some() {
+        if self.upstream.exchange_keys.of(owner.key()).is_some() {
             // The previous check has not timed out.
             return;
         }

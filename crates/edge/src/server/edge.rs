@@ -15,7 +15,7 @@ use crate::client::clients::Clients;
 use crate::client::journal::Journal;
 use crate::client::request::ClientRequest;
 use crate::client::source::{
-    Asker, Engine, HANDLER_CONTROL, HANDLER_SESSIONS, HANDLER_WORKERS, Source,
+    Engine, ExchangeKey, HANDLER_CONTROL, HANDLER_SESSIONS, HANDLER_WORKERS, Source,
 };
 use crate::prepared::Prepared;
 use crate::publish::parts::Publishing;
@@ -158,7 +158,7 @@ impl Edge {
             match task {
                 Task::Ask(ask) => self.ask(ask),
                 Task::Share(handle, source) => self.ask_or_share(handle, source),
-                Task::Abandon(asker) => self.abandon(asker),
+                Task::Abandon(key) => self.abandon(key),
                 Task::Filter(handle) => self.holds().resume_filtering(handle),
                 Task::FilterTurns => self.holds().give_turns(),
             }
@@ -199,7 +199,7 @@ impl Edge {
 
     fn count_open(&self) -> EdgeOpen {
         let idle_carriers = self.upstream.carriers.idle();
-        let exchanges = self.exchanges.len().max(self.upstream.askers.len());
+        let exchanges = self.exchanges.len().max(self.upstream.exchange_keys.len());
         EdgeOpen {
             requests: exchanges + self.upstream.sharing.len(),
             connections: self.upstream.connections.busy() - idle_carriers,
@@ -343,7 +343,7 @@ impl Edge {
         self.holds().tell_gone(handle);
         self.holds().on_no_longer_held(handle);
         self.upstream.leave_shared(&mut self.exchanges, handle);
-        self.abandon(Asker::Client(handle));
+        self.abandon(ExchangeKey::Client(handle));
         self.clients.forget_request(&mut self.worker, handle);
     }
 

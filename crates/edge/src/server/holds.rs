@@ -7,7 +7,7 @@ use fermata_grip::instruct::Instruct;
 
 use crate::client::clients::Clients;
 use crate::client::journal::Journal;
-use crate::client::source::{Asker, Engine, Source};
+use crate::client::source::{Engine, ExchangeKey, Source};
 use crate::publish::parts::Publishing;
 use crate::pushpin::parts::Pushpin;
 use crate::routes::figures::RouteFigures;
@@ -97,7 +97,7 @@ impl Holds<'_> {
     /// Cancels the request of a filter.
     pub fn abandon_filter(&mut self, number: Option<u64>) {
         if let Some(number) = number {
-            self.tasks.add(Task::Abandon(Asker::Filter(number)));
+            self.tasks.add(Task::Abandon(ExchangeKey::Filter(number)));
             self.tasks.add(Task::FilterTurns);
         }
     }

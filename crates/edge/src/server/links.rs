@@ -12,7 +12,7 @@ use crate::client::clients::Clients;
 use crate::client::links::resolve;
 use crate::client::request::{Body, ClientRequest};
 use crate::client::session::{Kind, Stream};
-use crate::client::source::{Asker, Engine, Owner, Source, Table};
+use crate::client::source::{Engine, ExchangeKey, Owner, Source, Table};
 use crate::routes::Routes;
 use crate::server::holds::Holds;
 use crate::server::routing::Routing;
@@ -87,7 +87,7 @@ impl Holds<'_> {
 
     fn forget_stream(&mut self, handle: RequestId) {
         self.clients.sessions.remove(&handle);
-        self.tasks.add(Task::Abandon(Asker::Client(handle)));
+        self.tasks.add(Task::Abandon(ExchangeKey::Client(handle)));
         self.on_no_longer_held(handle);
     }
 }

@@ -12,7 +12,7 @@ use fermata_fastcgi::codec as fastcgi;
 use fermata_fastcgi::spool::{SILENT_MS, Spool};
 
 use crate::client::journal::Outcome;
-use crate::client::source::{Asker, Engine, Owner};
+use crate::client::source::{Engine, ExchangeKey, Owner};
 use crate::routes::Origin;
 use crate::server::edge::{Edge, watch_exchanges};
 use crate::server::http2::REFUSALS_MAX;
@@ -49,8 +49,8 @@ impl Edge {
             watch_exchanges(turn.timers, turn.worker.net.now_ms());
         }
         turn.upstream
-            .askers
-            .set(exchange.owner.asker(), exchange.id());
+            .exchange_keys
+            .set(exchange.owner.key(), exchange.id());
         exchanges.keep(exchange);
     }
 
@@ -67,9 +67,9 @@ impl Edge {
         };
         let step = run(&mut turn, exchange);
         if !turn.goes_on(exchange, step) {
-            let asker = exchange.owner.asker();
+            let key = exchange.owner.key();
             turn.end(exchange);
-            turn.upstream.askers.forget_of(asker, id);
+            turn.upstream.exchange_keys.forget_of(key, id);
             exchanges.end(id);
         } else if exchange.phase.spool().is_some_and(Spool::holds_too_many) {
             self.bound_holding(id);
@@ -128,7 +128,7 @@ impl Edge {
 
     /// A response that holds a process of PHP-FPM is looked at again.
     pub(super) fn on_holding(&mut self, handle: RequestId) {
-        if let Some(id) = self.upstream.askers.of(Asker::Client(handle))
+        if let Some(id) = self.upstream.exchange_keys.of(ExchangeKey::Client(handle))
             && self.holds_too_many(id)
         {
             self.bound_holding(id);
@@ -148,14 +148,14 @@ impl Edge {
         client: RequestId,
         run: impl FnOnce(&mut Turn<'_>, &mut UpstreamExchange) -> Step,
     ) {
-        if let Some(id) = self.upstream.askers.of(Asker::Client(client)) {
+        if let Some(id) = self.upstream.exchange_keys.of(ExchangeKey::Client(client)) {
             self.with_exchange(id, run);
         }
     }
 
     /// Ends the exchange of a client that has left.
-    pub(super) fn abandon(&mut self, asker: Asker) {
-        if let Some(id) = self.upstream.askers.forget(asker)
+    pub(super) fn abandon(&mut self, key: ExchangeKey) {
+        if let Some(id) = self.upstream.exchange_keys.forget(key)
             && !self.upstream.hand_over(&mut self.exchanges, id)
         {
             self.with_exchange(id, |_, _| Err(Stop::Over));
@@ -230,8 +230,8 @@ impl Turn<'_> {
             purpose,
             deadline_ms,
         } = ask;
-        let askers = &mut self.upstream.askers;
-        let mut exchange = askers.begin(owner, source, last_ids, purpose);
+        let exchange_keys = &mut self.upstream.exchange_keys;
+        let mut exchange = exchange_keys.begin(owner, source, last_ids, purpose);
         exchange.deadline_ms = deadline_ms;
         if !matches!(owner, Owner::Check(..)) {
             self.upstream

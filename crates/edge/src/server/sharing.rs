@@ -7,7 +7,7 @@
 use fermata_engine::RequestId;
 use fermata_grip::instruct::{Instruct, is_instruct};
 
-use crate::client::source::{Asker, Owner, Source};
+use crate::client::source::{ExchangeKey, Owner, Source};
 use crate::server::edge::Edge;
 use crate::server::tasks::{Ask, Tasks};
 use crate::upstream::exchange::{Purpose, ShareKey, Sharer, UpstreamExchange};
@@ -55,7 +55,7 @@ impl Edge {
             }
             return self.ask(Ask::new(Owner::Client(handle), source));
         }
-        let id = self.upstream.askers.next_id();
+        let id = self.upstream.exchange_keys.next_id();
         self.ask(Ask::new(Owner::Client(handle), source));
         if let Some(exchange) = self.exchanges.get_mut(id) {
             exchange.shared.key = Some(key.clone());
@@ -104,7 +104,7 @@ impl Upstream {
         exchange.owner = Owner::Client(handle);
         exchange.source = Source { target, ..source };
         self.sharing.waiting.remove(&handle);
-        self.askers.set(Asker::Client(handle), id);
+        self.exchange_keys.set(ExchangeKey::Client(handle), id);
         true
     }
 
@@ -138,9 +138,9 @@ impl Upstream {
     ) -> Box<UpstreamExchange> {
         let target = exchange.source.target;
         let source = Source { target, ..source };
-        let mut own = self
-            .askers
-            .begin(Owner::Client(handle), source, Vec::new(), Purpose::Plain);
+        let mut own =
+            self.exchange_keys
+                .begin(Owner::Client(handle), source, Vec::new(), Purpose::Plain);
         own.noted = exchange.noted;
         own
     }

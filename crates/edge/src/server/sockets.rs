@@ -21,7 +21,7 @@ use crate::client::session::{Kind, Session, Subscription};
 use crate::client::socket::{
     ABNORMAL, AWAY, FAILED, NO_STATUS, NORMAL, Socket, Via, close_socket, send_control,
 };
-use crate::client::source::{Asker, Engine, Owner, Source};
+use crate::client::source::{Engine, ExchangeKey, Owner, Source};
 use crate::routes::figures::Count;
 use crate::server::holds::Holds;
 use crate::server::sockjs::framed::send_framed;
@@ -67,7 +67,7 @@ impl Holds<'_> {
         if let Some(socket) = self.clients.socket(handle) {
             socket.via = None;
         }
-        self.tasks.add(Task::Abandon(Asker::Client(handle)));
+        self.tasks.add(Task::Abandon(ExchangeKey::Client(handle)));
         self.worker.net.resume_socket(SocketId::of(handle));
     }
 

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use fermata_engine::RequestId;
 
-use crate::client::source::{Asker, Owner, Source};
+use crate::client::source::{ExchangeKey, Owner, Source};
 use crate::upstream::exchange::Purpose;
 
 /// A task of this turn.
@@ -14,7 +14,7 @@ pub(super) enum Task {
     /// Start the exchange of a client's request, or share the exchange of an equal request.
     Share(RequestId, Source),
     /// End an exchange whose response is not needed.
-    Abandon(Asker),
+    Abandon(ExchangeKey),
     /// Continue with the queued items of a client.
     Filter(RequestId),
     /// Start filter queries of waiting clients.

@@ -6,7 +6,7 @@
 use fermata_grip::ws_control::Control;
 
 use crate::client::socket::{Socket, Via};
-use crate::client::source::{Asker, Owner};
+use crate::client::source::{ExchangeKey, Owner};
 use crate::server::turn::Turn;
 use crate::server::upgrade::accept;
 use crate::upstream::exchange::{Step, Stop, UpstreamExchange};
@@ -33,7 +33,9 @@ impl Turn<'_> {
             return Err(Stop::Over);
         }
         let channels = channels(query);
-        self.upstream.askers.forget(Asker::Client(handle));
+        self.upstream
+            .exchange_keys
+            .forget(ExchangeKey::Client(handle));
         let socket = accept(self.worker, handle, &Head::default())?;
         let state = Socket::new(None, Via::Echo);
         self.holds()

@@ -8,7 +8,7 @@ use fermata_proto::ws::message::Kind;
 
 use crate::client::clients::Clients;
 use crate::client::socket::{ABNORMAL, FAILED, Socket, Via, send_control};
-use crate::client::source::{Asker, Engine, Owner};
+use crate::client::source::{Engine, ExchangeKey, Owner};
 use crate::routes::figures::Count;
 use crate::server::turn::Turn;
 use crate::timers::Timer;
@@ -67,12 +67,16 @@ impl Turn<'_> {
         };
         self.journal
             .log_exchange(self.policy, self.timers, self.worker, exchange);
-        self.upstream.askers.forget(Asker::Client(handle));
+        self.upstream
+            .exchange_keys
+            .forget(ExchangeKey::Client(handle));
         let socket = accept(self.worker, handle, head)?;
         self.route_figures
             .count_head_sent(self.worker, &exchange.source, head);
         exchange.owner = Owner::Socket(socket);
-        self.upstream.askers.set(Asker::Client(socket), id);
+        self.upstream
+            .exchange_keys
+            .set(ExchangeKey::Client(socket), id);
         exchange.due_ms = u64::MAX;
         exchange.phase = Phase::Socket {
             client: Box::new(Client::new(None, MESSAGE_BYTES_MAX).passing_pings()),

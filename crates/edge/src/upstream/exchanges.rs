@@ -1,6 +1,6 @@
 //! Exchanges of a worker with origins, by id and by the part of the edge that started them.
 
-use crate::client::source::{Asker, Owner, Source};
+use crate::client::source::{ExchangeKey, Owner, Source};
 use crate::numbered::Numbered;
 use crate::upstream::exchange::{Purpose, UpstreamExchange};
 use crate::upstream::id::UpstreamExchangeId;
@@ -46,14 +46,14 @@ impl UpstreamExchanges {
     }
 }
 
-/// Exchange of each asker.
+/// Open exchange of each key.
 #[derive(Default)]
-pub(crate) struct Askers {
-    exchanges: Numbered<Asker, UpstreamExchangeId>,
+pub(crate) struct ExchangeKeys {
+    exchanges: Numbered<ExchangeKey, UpstreamExchangeId>,
     last: u64,
 }
 
-impl Askers {
+impl ExchangeKeys {
     /// Creates an exchange. It is assigned to no key until [`Self::set`].
     pub fn begin(
         &mut self,
@@ -72,25 +72,25 @@ impl Askers {
         UpstreamExchangeId::of(self.last + 1)
     }
 
-    /// Returns the exchange of an asker.
-    pub fn of(&self, asker: Asker) -> Option<UpstreamExchangeId> {
-        self.exchanges.get(&asker).copied()
+    /// Returns the open exchange of a key.
+    pub fn of(&self, key: ExchangeKey) -> Option<UpstreamExchangeId> {
+        self.exchanges.get(&key).copied()
     }
 
     /// Assigns an exchange to a key.
-    pub fn set(&mut self, asker: Asker, id: UpstreamExchangeId) {
-        self.exchanges.insert(asker, id);
+    pub fn set(&mut self, key: ExchangeKey, id: UpstreamExchangeId) {
+        self.exchanges.insert(key, id);
     }
 
     /// Removes a key. Its exchange continues.
-    pub fn forget(&mut self, asker: Asker) -> Option<UpstreamExchangeId> {
-        self.exchanges.remove(&asker)
+    pub fn forget(&mut self, key: ExchangeKey) -> Option<UpstreamExchangeId> {
+        self.exchanges.remove(&key)
     }
 
     /// Like [`Self::forget`], but does so only if the key belongs to this exchange.
-    pub fn forget_of(&mut self, asker: Asker, id: UpstreamExchangeId) {
-        if self.of(asker) == Some(id) {
-            self.exchanges.remove(&asker);
+    pub fn forget_of(&mut self, key: ExchangeKey, id: UpstreamExchangeId) {
+        if self.of(key) == Some(id) {
+            self.exchanges.remove(&key);
         }
     }
 
@@ -108,26 +108,28 @@ mod tests {
     #[test]
     fn a_newer_exchange_keeps_its_key_when_the_older_one_ends() {
         let handle = RequestId::from_raw(7).expect("it is not zero");
-        let asker = Asker::Client(handle);
-        let (mut exchanges, mut askers) = (UpstreamExchanges::default(), Askers::default());
-        let mut begin = |askers: &mut Askers| {
+        let key = ExchangeKey::Client(handle);
+        let (mut exchanges, mut exchange_keys) =
+            (UpstreamExchanges::default(), ExchangeKeys::default());
+        let mut begin = |exchange_keys: &mut ExchangeKeys| {
             let owner = Owner::Client(handle);
-            let exchange = askers.begin(owner, Source::of_get("/"), Vec::new(), Purpose::Plain);
+            let exchange =
+                exchange_keys.begin(owner, Source::of_get("/"), Vec::new(), Purpose::Plain);
             let id = exchange.id();
-            askers.set(asker, id);
+            exchange_keys.set(key, id);
             exchanges.keep(exchange);
             id
         };
-        let next = askers.next_id();
-        let first = begin(&mut askers);
+        let next = exchange_keys.next_id();
+        let first = begin(&mut exchange_keys);
         assert_eq!(first, next);
-        let second = begin(&mut askers);
+        let second = begin(&mut exchange_keys);
         assert_eq!(exchanges.find(|_| true), [first, second]);
         assert!(exchanges.end(first).is_some() && exchanges.end(first).is_none());
-        askers.forget_of(asker, first);
-        assert_eq!((askers.of(asker), exchanges.len()), (Some(second), 1));
-        askers.forget_of(asker, second);
-        assert_eq!((askers.of(asker), askers.len()), (None, 0));
+        exchange_keys.forget_of(key, first);
+        assert_eq!((exchange_keys.of(key), exchanges.len()), (Some(second), 1));
+        exchange_keys.forget_of(key, second);
+        assert_eq!((exchange_keys.of(key), exchange_keys.len()), (None, 0));
         assert!(exchanges.get_mut(second).is_some());
     }
 }

@@ -8,16 +8,16 @@ use fermata_io::random::Masks;
 use super::authority::Authority;
 use super::connections::Connections;
 use super::exchange::Sharing;
-use super::exchanges::Askers;
+use super::exchanges::ExchangeKeys;
 use super::folders::Folders;
 use super::http2::{Carriers, PingTimes};
 use super::signatures::Signatures;
 use super::targets::Targets;
 use crate::prepared::Prepared;
 
-/// Askers of exchanges with targets, and the connections that carry the exchanges.
+/// Exchanges with targets by key, and the connections that carry the exchanges.
 pub(crate) struct Upstream {
-    pub askers: Askers,
+    pub exchange_keys: ExchangeKeys,
     pub connections: Connections,
     /// HTTP/2 connections.
     pub carriers: Carriers,
@@ -40,7 +40,7 @@ impl Upstream {
             timeout_ms: settings.origin_ping_timeout_ms,
         };
         Self {
-            askers: Askers::default(),
+            exchange_keys: ExchangeKeys::default(),
             connections: Connections::new(Authority::new(settings, &prepared.directory)),
             carriers: Carriers::new(settings.origin_streams_max, times),
             targets: prepared.targets,
