@@ -126,22 +126,22 @@ impl<R: Copy + Eq> Queue<R> {
 
     /// Removes the waiting request, which has to be answered now.
     pub fn take_poll(&mut self, now_ms: u64) -> Option<PendingRequest<R>> {
-        let asker = self.poll.take()?;
+        let pending = self.poll.take()?;
         self.due_ms = now_ms.saturating_add(self.linger_ms);
-        Some(asker)
+        Some(pending)
     }
 
     /// Handles a request for messages. Returns the response to send now, and the request that it answers.
     pub fn ask(
         &mut self,
         now_ms: u64,
-        asker: PendingRequest<R>,
+        pending: PendingRequest<R>,
     ) -> Option<(PendingRequest<R>, String)> {
         if self.poll.is_some() {
             let (code, reason) = TWICE;
-            return Some((asker, frame::close(code, reason)));
+            return Some((pending, frame::close(code, reason)));
         }
-        self.poll = Some(asker);
+        self.poll = Some(pending);
         self.due_ms = now_ms.saturating_add(self.heartbeat_ms);
         self.answer(now_ms)
     }
@@ -234,7 +234,7 @@ impl<R: Copy + Eq> Queue<R> {
             self.bytes = 0;
             frame::array(&std::mem::take(&mut self.messages))
         };
-        self.take_poll(now_ms).map(|asker| (asker, frame))
+        self.take_poll(now_ms).map(|pending| (pending, frame))
     }
 
     /// Handles the departure of a client. Returns true if a request of the client was waiting.
@@ -273,7 +273,7 @@ impl<R: Copy + Eq> Queue<R> {
             };
         }
         match self.take_poll(now_ms) {
-            Some(asker) => Due::Beat(asker),
+            Some(pending) => Due::Beat(pending),
             None => Due::Over,
         }
     }
@@ -316,7 +316,7 @@ impl<R: Copy + Eq> Queue<R> {
 mod tests {
     use super::*;
 
-    fn asker(handle: u64) -> PendingRequest<u64> {
+    fn pending(handle: u64) -> PendingRequest<u64> {
         PendingRequest {
             handle,
             callback: None,
@@ -325,14 +325,14 @@ mod tests {
     }
 
     fn open() -> Queue<u64> {
-        let mut queue = Queue::new(asker(1), 25, 5);
+        let mut queue = Queue::new(pending(1), 25, 5);
         assert_eq!(queue.expire(1_000), Due::At(u64::MAX));
-        assert_eq!(queue.take_poll(1_000), Some(asker(1)));
+        assert_eq!(queue.take_poll(1_000), Some(pending(1)));
         queue
     }
 
     fn answer(handle: u64, frame: &str) -> Option<(PendingRequest<u64>, String)> {
-        Some((asker(handle), frame.to_owned()))
+        Some((pending(handle), frame.to_owned()))
     }
 
     #[test]
@@ -341,10 +341,10 @@ mod tests {
         queue.push("a".to_owned());
         queue.push("b".to_owned());
         assert_eq!(queue.answer(1_001), None);
-        assert_eq!(queue.ask(1_001, asker(2)), answer(2, "a[\"a\",\"b\"]"));
-        assert_eq!(queue.ask(1_002, asker(3)), None);
+        assert_eq!(queue.ask(1_001, pending(2)), answer(2, "a[\"a\",\"b\"]"));
+        assert_eq!(queue.ask(1_002, pending(3)), None);
         assert_eq!(
-            queue.ask(1_002, asker(4)),
+            queue.ask(1_002, pending(4)),
             answer(4, "c[2010,\"Another connection still open\"]")
         );
         queue.push("c".to_owned());
@@ -356,9 +356,9 @@ mod tests {
     fn sends_heartbeats_and_ends_without_a_client() {
         let mut queue = open();
         assert_eq!(queue.expire(1_004), Due::At(1_005));
-        assert_eq!(queue.ask(1_004, asker(2)), None);
+        assert_eq!(queue.ask(1_004, pending(2)), None);
         assert_eq!(queue.expire(1_028), Due::At(1_029));
-        assert_eq!(queue.expire(1_029), Due::Beat(asker(2)));
+        assert_eq!(queue.expire(1_029), Due::Beat(pending(2)));
         assert_eq!(queue.expire(1_033), Due::At(1_034));
         assert_eq!(queue.expire(1_034), Due::Over);
     }
@@ -369,10 +369,10 @@ mod tests {
         queue.push("a".to_owned());
         queue.close(4000, "");
         queue.close(4001, "later");
-        assert_eq!(queue.ask(1_001, asker(2)), answer(2, "a[\"a\"]"));
+        assert_eq!(queue.ask(1_001, pending(2)), answer(2, "a[\"a\"]"));
         for handle in 3..5 {
             assert_eq!(
-                queue.ask(1_001, asker(handle)),
+                queue.ask(1_001, pending(handle)),
                 answer(handle, "c[4000,\"Connection closed\"]")
             );
         }
@@ -382,11 +382,11 @@ mod tests {
     #[test]
     fn aborted_poll_closes_the_session() {
         let mut queue = open();
-        assert_eq!(queue.ask(1_001, asker(2)), None);
+        assert_eq!(queue.ask(1_001, pending(2)), None);
         assert!(!queue.leave(1_002, 3));
         assert!(queue.leave(1_002, 2));
         let end = "c[3000,\"Client already closed connection\"]";
-        assert_eq!(queue.ask(1_003, asker(4)), answer(4, end));
+        assert_eq!(queue.ask(1_003, pending(4)), answer(4, end));
     }
 
     fn streaming() -> Queue<u64> {
@@ -495,7 +495,7 @@ mod tests {
             pushed <= QUEUE_BYTES_MAX / size_of::<String>() + 1,
             "{pushed}"
         );
-        assert!(queue.ask(1_001, asker(2)).is_some());
+        assert!(queue.ask(1_001, pending(2)).is_some());
         assert!(queue.has_room());
     }
 
@@ -505,7 +505,7 @@ mod tests {
         assert!(queue.has_room());
         queue.push("x".repeat(QUEUE_BYTES_MAX));
         assert!(!queue.has_room());
-        assert!(queue.ask(1_001, asker(2)).is_some());
+        assert!(queue.ask(1_001, pending(2)).is_some());
         assert!(queue.has_room());
     }
 }

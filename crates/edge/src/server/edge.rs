@@ -336,7 +336,7 @@ impl Edge {
         self.clients.sessions.remove(&handle);
         self.timers.forget(Timer::Poll(handle));
         self.timers.forget(Timer::Link(handle));
-        self.polling().on_asker_left(handle);
+        self.polling().on_pending_left(handle);
         self.pushpin.services.forget_of_client(handle);
         self.timers.forget(Timer::Body(handle));
         self.clients.bodies.stop_collecting(handle);

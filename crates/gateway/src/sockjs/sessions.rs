@@ -282,15 +282,15 @@ impl Gateway<'_> {
             return;
         };
         sockjs.requests.insert(handle, Use::Session(id));
-        let asker = PendingRequest {
+        let pending = PendingRequest {
             handle,
             callback: None,
             origin: None,
         };
         if let Some(session) = sockjs.sessions.get_mut(&id)
-            && let Some((asker, frame)) = session.queue.ask(now_ms, asker)
+            && let Some((pending, frame)) = session.queue.ask(now_ms, pending)
         {
-            self.answer_frame(asker.handle, &frame);
+            self.answer_frame(pending.handle, &frame);
         }
     }
 
@@ -298,7 +298,7 @@ impl Gateway<'_> {
     fn act(&mut self, id: u64, due: Due<RequestId>) {
         match due {
             Due::At(_) => {}
-            Due::Beat(asker) => self.answer_frame(asker.handle, BEAT),
+            Due::Beat(pending) => self.answer_frame(pending.handle, BEAT),
             Due::Pulse(piece) => self.give(id, piece),
             Due::Finish(handle) => {
                 if let Some(sockjs) = &mut self.hub.sockjs {
@@ -348,8 +348,8 @@ impl Gateway<'_> {
             };
             if let Some(piece) = session.queue.next_piece(now_ms) {
                 self.give(id, piece);
-            } else if let Some((asker, frame)) = session.queue.answer(now_ms) {
-                self.answer_frame(asker.handle, &frame);
+            } else if let Some((pending, frame)) = session.queue.answer(now_ms) {
+                self.answer_frame(pending.handle, &frame);
             }
             let Some(session) = self.session(id) else {
                 return;

@@ -119,7 +119,7 @@ impl Session {
     /// Sends messages of a request. Returns true if the request waits until they were sent.
     pub fn send(
         &mut self,
-        asker: PendingRequest<RequestId>,
+        pending: PendingRequest<RequestId>,
         messages: Vec<String>,
         masks: &mut Masks,
     ) -> bool {
@@ -133,11 +133,11 @@ impl Session {
                     let mask = masks.next();
                     let _ = client.send(Kind::Text, message.as_bytes(), mask, &mut self.out);
                 }
-                self.sender = Some(asker);
+                self.sender = Some(pending);
                 return true;
             }
         };
-        self.replies.push((asker, refusal));
+        self.replies.push((pending, refusal));
         false
     }
 
@@ -148,8 +148,8 @@ impl Session {
 
     /// Notes that all of `out` was sent.
     pub fn on_sent(&mut self) {
-        if let Some(asker) = self.sender.take() {
-            self.replies.push((asker, Reply::Taken));
+        if let Some(pending) = self.sender.take() {
+            self.replies.push((pending, Reply::Taken));
         }
     }
 
@@ -185,8 +185,8 @@ impl Session {
                 match rest {
                     Some(mut rest) => {
                         self.stage = Stage::Open(Box::new(Client::new(None, MESSAGE_BYTES_MAX)));
-                        if let Some(asker) = self.queue.take_poll(now_ms) {
-                            self.replies.push((asker, Reply::Frame("o".to_owned())));
+                        if let Some(pending) = self.queue.take_poll(now_ms) {
+                            self.replies.push((pending, Reply::Frame("o".to_owned())));
                         }
                         self.handle_frames(&mut rest, masks);
                         Step::Goes
@@ -233,9 +233,9 @@ impl Session {
         }
         self.stage = Stage::Ended;
         self.queue.close(AWAY, "");
-        if let Some(asker) = self.sender.take() {
+        if let Some(pending) = self.sender.take() {
             let end = self.queue.end().unwrap_or_default();
-            self.replies.push((asker, Reply::Frame(end)));
+            self.replies.push((pending, Reply::Frame(end)));
         }
         Step::Goes
     }
@@ -254,8 +254,8 @@ impl Session {
             _ => Reply::Failed,
         };
         // If no request is waiting, the client has left.
-        if let Some(asker) = self.queue.take_poll(now_ms) {
-            self.replies.push((asker, reply));
+        if let Some(pending) = self.queue.take_poll(now_ms) {
+            self.replies.push((pending, reply));
         }
         Step::Over
     }
@@ -280,9 +280,9 @@ impl Session {
         let mut replies = std::mem::take(&mut self.replies);
         // The request that waits for the session is served first.
         if !matches!(self.stage, Stage::Opening { .. })
-            && let Some((asker, frame)) = self.queue.answer(now_ms)
+            && let Some((pending, frame)) = self.queue.answer(now_ms)
         {
-            replies.push((asker, Reply::Frame(frame)));
+            replies.push((pending, Reply::Frame(frame)));
         }
         replies
     }
@@ -290,7 +290,7 @@ impl Session {
     /// Ends the session. Returns the responses to its last requests.
     pub fn into_replies(mut self) -> Vec<(PendingRequest<RequestId>, Reply)> {
         let sender = self.sender.take();
-        let sender = sender.map(|asker| (asker, Reply::NotFound));
+        let sender = sender.map(|pending| (pending, Reply::NotFound));
         self.replies.into_iter().chain(sender).collect()
     }
 }
@@ -307,7 +307,7 @@ mod tests {
     const UPGRADE: &str =
         "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n";
 
-    fn asker(handle: u64) -> PendingRequest<RequestId> {
+    fn pending(handle: u64) -> PendingRequest<RequestId> {
         PendingRequest {
             handle: request(handle),
             callback: None,
@@ -317,7 +317,7 @@ mod tests {
 
     fn session() -> (Session, Masks) {
         let name = (String::new(), String::new(), b"s".to_vec());
-        let queue = Queue::new(asker(1), 25_000, 5_000);
+        let queue = Queue::new(pending(1), 25_000, 5_000);
         let session = Session::new(name, Source::of_get("/"), 7, wire(3), queue);
         (session, Masks::default())
     }
@@ -325,7 +325,7 @@ mod tests {
     fn replies(session: &mut Session) -> Vec<(RequestId, Reply)> {
         let replies = session.take_replies(0).into_iter();
         replies
-            .map(|(asker, reply)| (asker.handle, reply))
+            .map(|(pending, reply)| (pending.handle, reply))
             .collect()
     }
 
@@ -334,8 +334,8 @@ mod tests {
     }
 
     fn ask(session: &mut Session, handle: u64) -> Option<(RequestId, Reply)> {
-        let (asker, text) = session.queue.ask(0, asker(handle))?;
-        Some((asker.handle, Reply::Frame(text)))
+        let (pending, text) = session.queue.ask(0, pending(handle))?;
+        Some((pending.handle, Reply::Frame(text)))
     }
 
     #[test]
@@ -367,22 +367,22 @@ mod tests {
     #[test]
     fn messages_are_taken_when_they_are_sent_and_one_request_at_a_time() {
         let (mut session, mut masks) = session();
-        assert!(!session.send(asker(2), vec!["a".to_owned()], &mut masks));
+        assert!(!session.send(pending(2), vec!["a".to_owned()], &mut masks));
         assert_eq!(replies(&mut session), [(request(2), Reply::NotFound)]);
         session.out.clear();
         session.handle(&mut UPGRADE.as_bytes().to_vec(), &mut masks, 0);
         replies(&mut session);
-        assert!(session.send(asker(3), vec!["a".to_owned()], &mut masks));
+        assert!(session.send(pending(3), vec!["a".to_owned()], &mut masks));
         assert_eq!((session.sender(), session.out.len()), (Some(request(3)), 7));
-        assert!(!session.send(asker(4), Vec::new(), &mut masks));
+        assert!(!session.send(pending(4), Vec::new(), &mut masks));
         assert_eq!(replies(&mut session), [(request(4), Reply::SendsAlready)]);
         session.on_sent();
         assert_eq!(replies(&mut session), [(request(3), Reply::Taken)]);
-        assert!(session.send(asker(5), vec!["b".to_owned()], &mut masks));
+        assert!(session.send(pending(5), vec!["b".to_owned()], &mut masks));
         assert_eq!(session.handle_end(0), Step::Goes);
         let end = "c[1001,\"Connection closed\"]";
         assert_eq!(replies(&mut session), [frame(5, end)]);
-        assert!(!session.send(asker(6), Vec::new(), &mut masks));
+        assert!(!session.send(pending(6), Vec::new(), &mut masks));
         assert_eq!(replies(&mut session), [frame(6, end)]);
     }
 

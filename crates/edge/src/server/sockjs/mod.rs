@@ -155,7 +155,7 @@ impl Polling<'_> {
         if transport == Transport::ScriptPoll && callback.is_none() {
             return self.refuse(handle, &request, 400, "Bad Request");
         }
-        let asker = PendingRequest {
+        let pending = PendingRequest {
             handle,
             callback,
             origin: request.header("origin").map(<[u8]>::to_vec),
@@ -167,20 +167,20 @@ impl Polling<'_> {
         );
         let known = self.sockjs.by_name.get(&name).copied();
         let session = known.and_then(|id| self.sockjs.sessions.get_mut(&id));
-        if session.is_some_and(|session| !session.admits(asker.origin.as_deref())) {
-            return self.refuse_asker(&asker, 403, OTHER_ORIGIN);
+        if session.is_some_and(|session| !session.admits(pending.origin.as_deref())) {
+            return self.refuse_pending(&pending, 403, OTHER_ORIGIN);
         }
         match (known, transport.is_send()) {
             (Some(id), true) => match text::payload(&request, transport) {
-                Some(messages) => self.take_messages(id, asker, messages),
+                Some(messages) => self.take_messages(id, pending, messages),
                 None => self.refuse(handle, &request, 400, "Payload expected"),
             },
-            (Some(id), false) => self.poll(id, asker),
+            (Some(id), false) => self.poll(id, pending),
             (None, true) => self.refuse(handle, &request, 404, "Not Found"),
             (None, false) => {
                 let mut source = source;
                 source.request = Rc::new(for_backend(&source, at));
-                self.open(name, source, asker);
+                self.open(name, source, pending);
             }
         }
     }

@@ -16,25 +16,25 @@ const PREFLIGHT_AGE_S: &str = "31536000";
 
 impl Polling<'_> {
     /// Responds with a frame.
-    pub(super) fn reply(&mut self, asker: &PendingRequest<RequestId>, frame: &str) {
-        self.answer_asker(asker, frame, "\n");
+    pub(super) fn reply(&mut self, pending: &PendingRequest<RequestId>, frame: &str) {
+        self.answer_pending(pending, frame, "\n");
     }
 
     /// Responds that messages were accepted.
-    pub(super) fn reply_ok(&mut self, asker: &PendingRequest<RequestId>) {
-        self.answer_asker(asker, "ok", "");
+    pub(super) fn reply_ok(&mut self, pending: &PendingRequest<RequestId>) {
+        self.answer_pending(pending, "ok", "");
     }
 
     /// Responds with a frame, as a script or followed by `end`.
-    fn answer_asker(&mut self, asker: &PendingRequest<RequestId>, frame: &str, end: &str) {
-        self.sockjs.asking.remove(&asker.handle);
-        let (media, body) = match &asker.callback {
+    fn answer_pending(&mut self, pending: &PendingRequest<RequestId>, frame: &str, end: &str) {
+        self.sockjs.asking.remove(&pending.handle);
+        let (media, body) = match &pending.callback {
             Some(callback) => (SCRIPT, frame::script(callback, frame)),
             None => (PLAIN, [frame, end].concat()),
         };
-        let head = head(200, headers(asker.origin.as_deref(), media, NEVER));
+        let head = head(200, headers(pending.origin.as_deref(), media, NEVER));
         self.clients
-            .respond(self.worker, asker.handle, &head, body.as_bytes());
+            .respond(self.worker, pending.handle, &head, body.as_bytes());
     }
 
     /// Responds with an error.
@@ -45,27 +45,27 @@ impl Polling<'_> {
         status: u16,
         reason: &str,
     ) {
-        let asker = PendingRequest {
+        let pending = PendingRequest {
             handle,
             callback: None,
             origin: request.header("origin").map(<[u8]>::to_vec),
         };
-        self.refuse_asker(&asker, status, reason);
+        self.refuse_pending(&pending, status, reason);
     }
 
     /// Responds with an error to a request that waited.
-    pub(super) fn refuse_asker(
+    pub(super) fn refuse_pending(
         &mut self,
-        asker: &PendingRequest<RequestId>,
+        pending: &PendingRequest<RequestId>,
         status: u16,
         reason: &str,
     ) {
-        self.sockjs.asking.remove(&asker.handle);
-        let headers = headers(asker.origin.as_deref(), PLAIN, NEVER);
+        self.sockjs.asking.remove(&pending.handle);
+        let headers = headers(pending.origin.as_deref(), PLAIN, NEVER);
         let body = format!("{reason}\n");
         self.clients.respond(
             self.worker,
-            asker.handle,
+            pending.handle,
             &head(status, headers),
             body.as_bytes(),
         );
@@ -74,19 +74,20 @@ impl Polling<'_> {
     /// Responds with the origin's refusal of the WebSocket.
     pub(super) fn relay_refusal(
         &mut self,
-        asker: &PendingRequest<RequestId>,
+        pending: &PendingRequest<RequestId>,
         head: Head,
         body: &[u8],
     ) {
-        self.sockjs.asking.remove(&asker.handle);
+        self.sockjs.asking.remove(&pending.handle);
         let mut head = head;
-        for (name, value) in headers(asker.origin.as_deref(), PLAIN, NEVER) {
+        for (name, value) in headers(pending.origin.as_deref(), PLAIN, NEVER) {
             let is_there = |(other, _): &(Vec<u8>, Vec<u8>)| other.eq_ignore_ascii_case(&name);
             if !head.headers.iter().any(is_there) {
                 head.headers.push((name, value));
             }
         }
-        self.clients.respond(self.worker, asker.handle, &head, body);
+        self.clients
+            .respond(self.worker, pending.handle, &head, body);
     }
 
     /// Responds with the page that clients of other hosts load in an iframe.

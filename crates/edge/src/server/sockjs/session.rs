@@ -39,17 +39,17 @@ impl Edge {
 
 impl Polling<'_> {
     /// Opens a session for its first request. The request waits until the session is open.
-    pub fn open(&mut self, name: Name, source: Source, asker: PendingRequest<RequestId>) {
+    pub fn open(&mut self, name: Name, source: Source, pending: PendingRequest<RequestId>) {
         if self.sockjs.sessions.len() >= self.sockjs.sessions_max {
             let line = format!(
                 "a SockJS session is refused: this worker has {} (sockjs_sessions_max)",
                 self.sockjs.sessions_max
             );
             self.worker.net.log_for_client(LogLevel::Warning, &line);
-            return self.refuse_asker(&asker, 503, "Too many sessions.");
+            return self.refuse_pending(&pending, 503, "Too many sessions.");
         }
-        if self.worker.defer(asker.handle).is_err() {
-            self.clients.forget_request(self.worker, asker.handle);
+        if self.worker.defer(pending.handle).is_err() {
+            self.clients.forget_request(self.worker, pending.handle);
             return;
         }
         let wire = match self.worker.connect_self(HANDLER_SESSIONS) {
@@ -57,7 +57,7 @@ impl Polling<'_> {
             Err(error) => {
                 let line = format!("a SockJS session is refused: {error}");
                 self.worker.net.log_for_client(LogLevel::Warning, &line);
-                return self.refuse_asker(&asker, 503, "Too many sessions.");
+                return self.refuse_pending(&pending, 503, "Too many sessions.");
             }
         };
         self.sockjs.last += 1;
@@ -65,8 +65,8 @@ impl Polling<'_> {
         let mut source = source;
         source.is_sockjs = false;
         let sockjs = &mut *self.sockjs;
-        sockjs.asking.insert(asker.handle, id);
-        let queue = Queue::new(asker, sockjs.heartbeat_ms, sockjs.linger_ms);
+        sockjs.asking.insert(pending.handle, id);
+        let queue = Queue::new(pending, sockjs.heartbeat_ms, sockjs.linger_ms);
         let session = Session::new(name.clone(), source, id, wire, queue);
         self.connections.give(wire, WireUse::Session(id));
         self.sockjs.by_name.insert(name, id);
@@ -75,18 +75,18 @@ impl Polling<'_> {
     }
 
     /// Handles a request that polls for messages.
-    pub fn poll(&mut self, id: u64, asker: PendingRequest<RequestId>) {
-        if self.worker.defer(asker.handle).is_err() {
-            self.clients.forget_request(self.worker, asker.handle);
+    pub fn poll(&mut self, id: u64, pending: PendingRequest<RequestId>) {
+        if self.worker.defer(pending.handle).is_err() {
+            self.clients.forget_request(self.worker, pending.handle);
             return;
         }
         let now_ms = self.worker.net.now_ms();
         let Some(session) = self.sockjs.sessions.get_mut(&id) else {
-            return self.answer(asker, missed(Reply::NotFound));
+            return self.answer(pending, missed(Reply::NotFound));
         };
-        self.sockjs.asking.insert(asker.handle, id);
-        if let Some((asker, frame)) = session.queue.ask(now_ms, asker) {
-            self.reply(&asker, &frame);
+        self.sockjs.asking.insert(pending.handle, id);
+        if let Some((pending, frame)) = session.queue.ask(now_ms, pending) {
+            self.reply(&pending, &frame);
         }
         // The queue has room again.
         self.pump(id);
@@ -96,13 +96,13 @@ impl Polling<'_> {
     pub fn take_messages(
         &mut self,
         id: u64,
-        asker: PendingRequest<RequestId>,
+        pending: PendingRequest<RequestId>,
         messages: Vec<String>,
     ) {
         let Some(session) = self.sockjs.sessions.get_mut(&id) else {
-            return self.answer(asker, missed(Reply::NotFound));
+            return self.answer(pending, missed(Reply::NotFound));
         };
-        session.send(asker, messages, self.masks);
+        session.send(pending, messages, self.masks);
         self.pump(id);
         // The response waits until the messages were sent.
         if let Some(session) = self.sockjs.sessions.get_mut(&id)
@@ -123,7 +123,7 @@ impl Polling<'_> {
     }
 
     /// Handles the disconnect of a waiting client.
-    pub fn on_asker_left(&mut self, handle: RequestId) {
+    pub fn on_pending_left(&mut self, handle: RequestId) {
         if self.sockjs.asking.is_empty() {
             return;
         }
@@ -159,7 +159,7 @@ impl Polling<'_> {
         match session.queue.expire(now_ms) {
             // Occurs only for streaming transports.
             Due::At(_) | Due::Pulse(_) | Due::Finish(_) => {}
-            Due::Beat(asker) => self.reply(&asker, "h"),
+            Due::Beat(pending) => self.reply(&pending, "h"),
             Due::Over => return self.forget(id),
         }
         self.watch(id);
@@ -208,20 +208,20 @@ impl Polling<'_> {
     }
 
     fn answer_all(&mut self, replies: Vec<(PendingRequest<RequestId>, Reply)>) {
-        for (asker, reply) in replies {
-            self.answer(asker, reply);
+        for (pending, reply) in replies {
+            self.answer(pending, reply);
         }
     }
 
     /// Responds to a request of a session.
-    fn answer(&mut self, asker: PendingRequest<RequestId>, reply: Reply) {
+    fn answer(&mut self, pending: PendingRequest<RequestId>, reply: Reply) {
         match reply {
-            Reply::Frame(frame) => self.reply(&asker, &frame),
-            Reply::Taken => self.reply_ok(&asker),
-            Reply::NotFound => self.refuse_asker(&asker, 404, "Not Found"),
-            Reply::SendsAlready => self.refuse_asker(&asker, 400, "Already sending"),
-            Reply::Refused(head, body) => self.relay_refusal(&asker, head, &body),
-            Reply::Failed => self.refuse_asker(&asker, 502, FAILED),
+            Reply::Frame(frame) => self.reply(&pending, &frame),
+            Reply::Taken => self.reply_ok(&pending),
+            Reply::NotFound => self.refuse_pending(&pending, 404, "Not Found"),
+            Reply::SendsAlready => self.refuse_pending(&pending, 400, "Already sending"),
+            Reply::Refused(head, body) => self.relay_refusal(&pending, head, &body),
+            Reply::Failed => self.refuse_pending(&pending, 502, FAILED),
         }
     }
 
