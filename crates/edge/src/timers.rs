@@ -29,7 +29,7 @@ pub(crate) enum Timer {
     /// Check a target, by indices of route and target.
     Check(usize, usize),
     /// Refresh the slots of this worker's targets.
-    Seats,
+    TargetSlots,
     /// Continue to read the body of this request after a turn.
     Body(RequestId),
     /// Continue to read the response to this request ahead of its client, after a turn.

@@ -9,7 +9,7 @@ use fermata_tls::Tls;
 
 use crate::client::request::ClientRequest;
 use crate::routes::{Routes, Rule, Target};
-use crate::upstream::Seat;
+use crate::upstream::TargetSlot;
 use crate::upstream::targets::Watched;
 
 /// Engine handler of clients, and of publishers.
@@ -129,9 +129,9 @@ impl Owner {
 
 impl Table {
     /// Returns true if a route checks this target.
-    pub fn is_checked(&self, seat: Seat) -> bool {
+    pub fn is_checked(&self, slot: TargetSlot) -> bool {
         let is_its =
-            |watched: &Watched| watched.check.is_some() && watched.seats.contains(&Some(seat));
+            |watched: &Watched| watched.check.is_some() && watched.slots.contains(&Some(slot));
         self.watched.iter().flatten().any(is_its)
     }
 }

@@ -19,7 +19,7 @@ use crate::upstream::{Change, Streaks};
 const AGENT: &[u8] = b"fermata-edge (check)";
 
 /// Interval at which slots of the health table are refreshed.
-const SEATS_MS: u64 = 60_000;
+const TARGET_SLOTS_MS: u64 = 60_000;
 
 /// Number of intervals for which a verdict is valid: the worker that runs the checks may have exited.
 const BELIEVED_INTERVALS: u64 = 3;
@@ -31,7 +31,7 @@ impl Upstream {
     /// Starts the checks of new routes immediately, in the worker that runs them.
     pub(super) fn begin_checks(&mut self, table: &Table, timers: &mut Timers, worker: &mut Engine) {
         let now_ms = worker.net.now_ms();
-        timers.at(now_ms + SEATS_MS, Timer::Seats);
+        timers.at(now_ms + TARGET_SLOTS_MS, Timer::TargetSlots);
         if worker.index() != 0 {
             return;
         }
@@ -39,12 +39,12 @@ impl Upstream {
             let Some(watched) = watched else {
                 continue;
             };
-            for (target, seat) in watched.seats.iter().enumerate() {
-                match (seat, watched.check) {
+            for (target, slot) in watched.slots.iter().enumerate() {
+                match (slot, watched.check) {
                     (Some(_), Some(_)) => timers.at(now_ms, Timer::Check(rule, target)),
                     // The previous routes may have checked the target; another route of the same name may still check it.
-                    (Some(seat), None) if !table.is_checked(*seat) => {
-                        self.targets.health.end_checks(*seat);
+                    (Some(slot), None) if !table.is_checked(*slot) => {
+                        self.targets.health.end_checks(*slot);
                     }
                     (Some(_), None) => {}
                     (None, _) => {
@@ -57,10 +57,15 @@ impl Upstream {
         }
     }
 
-    pub(super) fn on_seats_due(&mut self, table: &Table, timers: &mut Timers, worker: &mut Engine) {
+    pub(super) fn on_target_slots_due(
+        &mut self,
+        table: &Table,
+        timers: &mut Timers,
+        worker: &mut Engine,
+    ) {
         let now_ms = worker.net.now_ms();
-        self.targets.keep_seats(table, now_ms);
-        timers.at(now_ms + SEATS_MS, Timer::Seats);
+        self.targets.keep_slots(table, now_ms);
+        timers.at(now_ms + TARGET_SLOTS_MS, Timer::TargetSlots);
     }
 
     /// Records the result of a check.
@@ -81,7 +86,7 @@ impl Upstream {
         else {
             return;
         };
-        let (Some(check), Some(&Some(seat))) = (watched.check, watched.seats.get(source.target))
+        let (Some(check), Some(&Some(slot))) = (watched.check, watched.slots.get(source.target))
         else {
             return;
         };
@@ -93,7 +98,7 @@ impl Upstream {
         };
         let now_ms = worker.net.now_ms();
         let health = self.targets.health;
-        let change = health.on_check(seat, is_good, streaks, now_ms);
+        let change = health.on_check(slot, is_good, streaks, now_ms);
         let (level, what) = match change {
             None => return,
             Some(Change::Back) => (LogLevel::Info, "is back: its checks are good".to_owned()),

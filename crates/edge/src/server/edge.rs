@@ -371,10 +371,10 @@ impl Edge {
                     .expire(&mut self.worker, &mut self.timers),
                 Timer::Carriers => self.on_carriers_due(),
                 Timer::Check(rule, target) => self.on_check_due(rule, target),
-                Timer::Seats => {
+                Timer::TargetSlots => {
                     let table = &self.routing.table;
                     self.upstream
-                        .on_seats_due(table, &mut self.timers, &mut self.worker);
+                        .on_target_slots_due(table, &mut self.timers, &mut self.worker);
                 }
                 Timer::Room => self.on_room(),
                 Timer::Body(handle) => self.on_body_arrived(handle),

@@ -42,49 +42,49 @@ pub(super) fn more_metrics(
 
 /// Writes the state of targets of routes with several targets or checks, for all workers together.
 fn write_targets(out: &mut String, table: &Table, health: Health, now_ms: u64) {
-    let mut seats = Vec::new();
+    let mut slots = Vec::new();
     for (rule, watched) in table.routes.rules().iter().zip(&table.watched) {
         let Some(watched) = watched else {
             continue;
         };
-        for (target, seat) in rule.targets.iter().zip(&watched.seats) {
+        for (target, slot) in rule.targets.iter().zip(&watched.slots) {
             let (route, target) = (escaped(&rule.label()), escaped(&target.name));
             let labels = format!("{{route=\"{route}\",target=\"{target}\"}}");
             // A target that is listed twice in a route is counted once.
-            if let Some(seat) = *seat
-                && !seats.iter().any(|(known, _)| *known == labels)
+            if let Some(slot) = *slot
+                && !slots.iter().any(|(known, _)| *known == labels)
             {
-                seats.push((labels, seat));
+                slots.push((labels, slot));
             }
         }
     }
-    if seats.is_empty() {
+    if slots.is_empty() {
         return;
     }
     let mut family = |name: &str, kind: &str, help: &str, value: &dyn Fn(_) -> u64| {
         // Writing to a String cannot fail.
         let _ = write!(out, "# HELP {name} {help}\n# TYPE {name} {kind}\n");
-        for (labels, seat) in &seats {
-            let _ = writeln!(out, "{name}{labels} {}", value(*seat));
+        for (labels, slot) in &slots {
+            let _ = writeln!(out, "{name}{labels} {}", value(*slot));
         }
     };
     let help = "Whether requests are sent to a target (1) or only when no other is left (0).";
-    family("fermata_edge_target_up", "gauge", help, &|seat| {
-        u64::from(health.state(seat, now_ms) == State::Up)
+    family("fermata_edge_target_up", "gauge", help, &|slot| {
+        u64::from(health.state(slot, now_ms) == State::Up)
     });
     let help = "Requests that a target was chosen for.";
     family(
         "fermata_edge_target_requests_total",
         "counter",
         help,
-        &|seat| health.figures(seat).requests,
+        &|slot| health.figures(slot).requests,
     );
     let help = "Requests that a target failed.";
     family(
         "fermata_edge_target_failures_total",
         "counter",
         help,
-        &|seat| health.figures(seat).failed,
+        &|slot| health.figures(slot).failed,
     );
 }
 

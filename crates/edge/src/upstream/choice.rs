@@ -8,7 +8,7 @@ use crate::client::source::{Engine, Owner, Table, name_of};
 use crate::routes::{Origin, Target};
 use crate::upstream::exchange::{Purpose, UpstreamExchange};
 use crate::upstream::targets::{Targets, Watched};
-use crate::upstream::{Change, Policy, Seat, State};
+use crate::upstream::{Change, Policy, State, TargetSlot};
 
 impl Targets {
     /// Sorts the targets of an exchange's route into the order in which they are tried, and selects the first one.
@@ -61,21 +61,21 @@ impl Targets {
             return;
         };
         watched.balancer.borrow_mut().begin(target);
-        if let Some(&Some(seat)) = watched.seats.get(target) {
-            exchange.health_at_send = self.health.on_request(seat, now_ms, watched.passive);
+        if let Some(&Some(slot)) = watched.slots.get(target) {
+            exchange.health_at_send = self.health.on_request(slot, now_ms, watched.passive);
         }
         exchange.is_counted = true;
     }
 
     /// Records that the request failed, and logs when the target goes out.
     pub fn note_failed(&self, worker: &mut Engine, exchange: &UpstreamExchange, reason: &str) {
-        let Some((watched, seat)) = watched_seat(exchange) else {
+        let Some((watched, slot)) = watched_slot(exchange) else {
             return;
         };
         let now_ms = worker.net.now_ms();
         let change = self
             .health
-            .on_failure(seat, exchange.health_at_send, now_ms, watched.passive);
+            .on_failure(slot, exchange.health_at_send, now_ms, watched.passive);
         if change == Some(Change::Out) {
             let out_ms = watched.passive.out_ms;
             let line = format!(
@@ -89,12 +89,12 @@ impl Targets {
 
     /// Records that the target responded, and logs the recovery of a target that was out.
     pub fn note_answered(&self, worker: &mut Engine, exchange: &UpstreamExchange) {
-        let Some((_, seat)) = watched_seat(exchange) else {
+        let Some((_, slot)) = watched_slot(exchange) else {
             return;
         };
         if self
             .health
-            .on_success(seat, exchange.health_at_send)
+            .on_success(slot, exchange.health_at_send)
             .is_some()
         {
             let line = format!("{} is back", name_of(&exchange.source));
@@ -103,10 +103,10 @@ impl Targets {
     }
 
     /// Refreshes the slots of this worker's targets, so that the slots are not assigned to other targets.
-    pub fn keep_seats(&self, table: &Table, now_ms: u64) {
+    pub fn keep_slots(&self, table: &Table, now_ms: u64) {
         for watched in table.watched.iter().flatten() {
-            for seat in watched.seats.iter().flatten() {
-                self.health.keep(*seat, now_ms);
+            for slot in watched.slots.iter().flatten() {
+                self.health.keep(*slot, now_ms);
             }
         }
     }
@@ -124,7 +124,7 @@ impl UpstreamExchange {
     }
 }
 
-fn watched_seat(exchange: &UpstreamExchange) -> Option<(&Watched, Seat)> {
+fn watched_slot(exchange: &UpstreamExchange) -> Option<(&Watched, TargetSlot)> {
     let is_folder = |target: &Target| matches!(target.origin, Origin::Files(_));
     // A folder has no health state: a failed attempt to open it takes no noticeable time.
     if matches!(exchange.owner, Owner::Check(..)) || exchange.source.target().is_some_and(is_folder)
@@ -132,6 +132,6 @@ fn watched_seat(exchange: &UpstreamExchange) -> Option<(&Watched, Seat)> {
         return None;
     }
     let watched = exchange.source.watched()?;
-    let seat = (*watched.seats.get(exchange.source.target)?)?;
-    Some((watched, seat))
+    let slot = (*watched.slots.get(exchange.source.target)?)?;
+    Some((watched, slot))
 }

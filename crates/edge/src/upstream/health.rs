@@ -11,7 +11,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Maximum number of targets with state; further targets always count as up.
-pub const SEATS_MAX: usize = 1_024;
+pub const TARGET_SLOTS_MAX: usize = 1_024;
 
 /// Number of words per slot: one cache line.
 const WORDS: usize = 8;
@@ -49,7 +49,7 @@ const COUNT_MASK: u64 = (1 << COUNT_BITS) - 1;
 const IS_DOWN: u64 = 1 << 32;
 
 /// Size of the table in words.
-pub const MEMORY_WORDS: usize = SEATS_MAX * WORDS;
+pub const MEMORY_WORDS: usize = TARGET_SLOTS_MAX * WORDS;
 
 /// Limits after which failed requests take a target out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,7 +93,7 @@ pub struct Figures {
 
 /// A target's slot in the table. It is valid while the slot contains the target's key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Seat {
+pub struct TargetSlot {
     at: usize,
     key: u64,
 }
@@ -129,30 +129,30 @@ impl Health {
     }
 
     /// Finds or claims the slot of the target with this name. Returns `None` if all slots are in use.
-    pub fn seat(&self, name: &str, now_ms: u64) -> Option<Seat> {
+    pub fn slot(&self, name: &str, now_ms: u64) -> Option<TargetSlot> {
         // 0 marks a free slot.
         let key = hash(name.as_bytes()).max(1);
         let count = self.words.len() / WORDS;
         let start = (key % count.max(1) as u64) as usize;
         let at = |step| (start + step) % count;
-        let seats = (0..count).map(|step| Seat { at: at(step), key });
+        let slots = (0..count).map(|step| TargetSlot { at: at(step), key });
         // Search all slots: a free slot may precede the target's own slot.
-        if let Some(seat) = seats.clone().find(|&seat| self.is_its(seat)) {
-            self.set(seat, USED, used(now_ms, key));
-            return Some(seat);
+        if let Some(slot) = slots.clone().find(|&slot| self.is_its(slot)) {
+            self.set(slot, USED, used(now_ms, key));
+            return Some(slot);
         }
-        for seat in seats {
-            let owner = self.get(seat, KEY);
+        for slot in slots {
+            let owner = self.get(slot, KEY);
             if owner == key {
                 // Another worker claimed the slot for this target after the search. Workers start together, and a target must have
                 // only one slot.
-                self.set(seat, USED, used(now_ms, key));
-                return Some(seat);
+                self.set(slot, USED, used(now_ms, key));
+                return Some(slot);
             }
-            let last = self.get(seat, USED);
+            let last = self.get(slot, USED);
             let is_old = last & TAG_MASK == tag(owner) && now_ms > (last >> TAG_BITS) + KEPT_MS;
             let take = || {
-                let word = &self.words[seat.at * WORDS + KEY];
+                let word = &self.words[slot.at * WORDS + KEY];
                 word.compare_exchange(owner, key, Ordering::AcqRel, Ordering::Acquire)
             };
             if owner != 0 && !is_old {
@@ -164,35 +164,35 @@ impl Health {
                 Ok(_) => {
                     let words = [OUT_UNTIL_MS, FAILURES, CHECKS, REQUESTS, FAILED];
                     for at in words.into_iter().chain([CHECKED_UNTIL_MS]) {
-                        self.set(seat, at, 0);
+                        self.set(slot, at, 0);
                     }
                 }
                 // Another worker claimed the slot for the same target.
                 Err(taken) if taken == key => {}
                 Err(_) => continue,
             }
-            self.set(seat, USED, used(now_ms, key));
-            return Some(seat);
+            self.set(slot, USED, used(now_ms, key));
+            return Some(slot);
         }
         None
     }
 
     /// Marks the slot as in use.
-    pub fn keep(&self, seat: Seat, now_ms: u64) {
-        if self.is_its(seat) {
-            self.set(seat, USED, used(now_ms, seat.key));
+    pub fn keep(&self, slot: TargetSlot, now_ms: u64) {
+        if self.is_its(slot) {
+            self.set(slot, USED, used(now_ms, slot.key));
         }
     }
 
     /// Returns the target's state.
-    pub fn state(&self, seat: Seat, now_ms: u64) -> State {
-        if !self.is_its(seat) {
+    pub fn state(&self, slot: TargetSlot, now_ms: u64) -> State {
+        if !self.is_its(slot) {
             return State::Up;
         }
-        let until_ms = self.get(seat, OUT_UNTIL_MS);
+        let until_ms = self.get(slot, OUT_UNTIL_MS);
         let is_down = || {
-            let is_believed = now_ms <= self.get(seat, CHECKED_UNTIL_MS);
-            self.get(seat, CHECKS) & IS_DOWN != 0 && is_believed
+            let is_believed = now_ms <= self.get(slot, CHECKED_UNTIL_MS);
+            self.get(slot, CHECKS) & IS_DOWN != 0 && is_believed
         };
         match until_ms {
             _ if is_down() => State::Out,
@@ -203,56 +203,56 @@ impl Health {
     }
 
     /// Counts a request to the target. If the request is a trial, the target stays out for all other requests until the trial ends.
-    pub fn on_request(&self, seat: Seat, now_ms: u64, passive: Passive) -> HealthAtSend {
-        if !self.is_its(seat) {
+    pub fn on_request(&self, slot: TargetSlot, now_ms: u64, passive: Passive) -> HealthAtSend {
+        if !self.is_its(slot) {
             return HealthAtSend::default();
         }
-        self.add(seat, REQUESTS);
-        let until_ms = self.get(seat, OUT_UNTIL_MS);
+        self.add(slot, REQUESTS);
+        let until_ms = self.get(slot, OUT_UNTIL_MS);
         if until_ms != 0 && until_ms <= now_ms {
-            self.swap(seat, OUT_UNTIL_MS, until_ms, now_ms + passive.out_ms);
+            self.swap(slot, OUT_UNTIL_MS, until_ms, now_ms + passive.out_ms);
         }
         HealthAtSend {
-            out_until_ms: self.get(seat, OUT_UNTIL_MS),
+            out_until_ms: self.get(slot, OUT_UNTIL_MS),
         }
     }
 
     /// Counts a response of the target.
-    pub fn on_success(&self, seat: Seat, at_send: HealthAtSend) -> Option<Change> {
-        let until_ms = self.get(seat, OUT_UNTIL_MS);
+    pub fn on_success(&self, slot: TargetSlot, at_send: HealthAtSend) -> Option<Change> {
+        let until_ms = self.get(slot, OUT_UNTIL_MS);
         // A trial may last longer than `out_ms`. Another trial has then started, and the result of either counts.
-        let is_trial = at_send.out_until_ms != 0 && self.is_its(seat);
-        if until_ms == 0 || !is_trial || !self.swap(seat, OUT_UNTIL_MS, until_ms, 0) {
+        let is_trial = at_send.out_until_ms != 0 && self.is_its(slot);
+        if until_ms == 0 || !is_trial || !self.swap(slot, OUT_UNTIL_MS, until_ms, 0) {
             return None;
         }
-        self.set(seat, FAILURES, 0);
+        self.set(slot, FAILURES, 0);
         Some(Change::Back)
     }
 
     /// Counts a failed request.
     pub fn on_failure(
         &self,
-        seat: Seat,
+        slot: TargetSlot,
         at_send: HealthAtSend,
         now_ms: u64,
         passive: Passive,
     ) -> Option<Change> {
-        if !self.is_its(seat) {
+        if !self.is_its(slot) {
             return None;
         }
-        self.add(seat, FAILED);
+        self.add(slot, FAILED);
         if passive.failures_max == 0 {
             return None;
         }
-        let until_ms = self.get(seat, OUT_UNTIL_MS);
+        let until_ms = self.get(slot, OUT_UNTIL_MS);
         if until_ms != 0 {
             // A failed trial, or a request for which no other target was up: the target stays out.
             if at_send.out_until_ms == until_ms {
-                self.swap(seat, OUT_UNTIL_MS, until_ms, now_ms + passive.out_ms);
+                self.swap(slot, OUT_UNTIL_MS, until_ms, now_ms + passive.out_ms);
             }
             return None;
         }
-        let word = &self.words[seat.at * WORDS + FAILURES];
+        let word = &self.words[slot.at * WORDS + FAILURES];
         let count_up = |word: u64| {
             let (since_ms, count) = (word >> COUNT_BITS, word & COUNT_MASK);
             let is_new = count == 0 || now_ms.saturating_sub(since_ms) >= passive.within_ms;
@@ -265,7 +265,7 @@ impl Health {
         let before = word.fetch_update(Ordering::AcqRel, Ordering::Acquire, count_up);
         let count = before.ok().and_then(count_up).unwrap_or(0) & COUNT_MASK;
         let goes_out = count >= passive.failures_max.min(COUNT_MASK);
-        (goes_out && self.swap(seat, OUT_UNTIL_MS, 0, now_ms + passive.out_ms))
+        (goes_out && self.swap(slot, OUT_UNTIL_MS, 0, now_ms + passive.out_ms))
             .then_some(Change::Out)
     }
 
@@ -273,77 +273,77 @@ impl Health {
     /// decides immediately. Only one process runs checks.
     pub fn on_check(
         &self,
-        seat: Seat,
+        slot: TargetSlot,
         is_good: bool,
         streaks: Streaks,
         now_ms: u64,
     ) -> Option<Change> {
-        if !self.is_its(seat) {
+        if !self.is_its(slot) {
             return None;
         }
-        self.set(seat, CHECKED_UNTIL_MS, now_ms + streaks.believed_ms);
-        let word = self.get(seat, CHECKS);
+        self.set(slot, CHECKED_UNTIL_MS, now_ms + streaks.believed_ms);
+        let word = self.get(slot, CHECKS);
         // The count starts at one: zero means that the target was never checked.
         let (is_down, streak) = (word & IS_DOWN != 0, word & !IS_DOWN);
         let is_first = word == 0;
         if is_good != is_down {
             // The result confirms the verdict.
-            self.set(seat, CHECKS, 1 | if is_down { IS_DOWN } else { 0 });
+            self.set(slot, CHECKS, 1 | if is_down { IS_DOWN } else { 0 });
             return None;
         }
         let count = streak.max(1);
         let needed = if is_good { streaks.rise } else { streaks.fall };
         if count < needed && !is_first {
             let down = if is_down { IS_DOWN } else { 0 };
-            self.set(seat, CHECKS, (count + 1) | down);
+            self.set(slot, CHECKS, (count + 1) | down);
             return None;
         }
-        self.set(seat, CHECKS, 1 | if is_good { 0 } else { IS_DOWN });
+        self.set(slot, CHECKS, 1 | if is_good { 0 } else { IS_DOWN });
         if is_good {
-            self.set(seat, OUT_UNTIL_MS, 0);
-            self.set(seat, FAILURES, 0);
+            self.set(slot, OUT_UNTIL_MS, 0);
+            self.set(slot, FAILURES, 0);
         }
         Some(if is_good { Change::Back } else { Change::Out })
     }
 
     /// Removes the verdict when checks of a target stop.
-    pub fn end_checks(&self, seat: Seat) {
-        if self.is_its(seat) {
-            self.set(seat, CHECKS, 0);
+    pub fn end_checks(&self, slot: TargetSlot) {
+        if self.is_its(slot) {
+            self.set(slot, CHECKS, 0);
         }
     }
 
     /// Returns the counters.
-    pub fn figures(&self, seat: Seat) -> Figures {
-        if !self.is_its(seat) {
+    pub fn figures(&self, slot: TargetSlot) -> Figures {
+        if !self.is_its(slot) {
             return Figures::default();
         }
         Figures {
-            requests: self.get(seat, REQUESTS),
-            failed: self.get(seat, FAILED),
+            requests: self.get(slot, REQUESTS),
+            failed: self.get(slot, FAILED),
         }
     }
 
     /// Returns true if the slot still belongs to the target.
-    fn is_its(&self, seat: Seat) -> bool {
-        self.get(seat, KEY) == seat.key
+    fn is_its(&self, slot: TargetSlot) -> bool {
+        self.get(slot, KEY) == slot.key
     }
 
-    fn get(&self, seat: Seat, word: usize) -> u64 {
-        self.words[seat.at * WORDS + word].load(Ordering::Acquire)
+    fn get(&self, slot: TargetSlot, word: usize) -> u64 {
+        self.words[slot.at * WORDS + word].load(Ordering::Acquire)
     }
 
-    fn set(&self, seat: Seat, word: usize, value: u64) {
-        self.words[seat.at * WORDS + word].store(value, Ordering::Release);
+    fn set(&self, slot: TargetSlot, word: usize, value: u64) {
+        self.words[slot.at * WORDS + word].store(value, Ordering::Release);
     }
 
-    fn add(&self, seat: Seat, word: usize) {
-        self.words[seat.at * WORDS + word].fetch_add(1, Ordering::Relaxed);
+    fn add(&self, slot: TargetSlot, word: usize) {
+        self.words[slot.at * WORDS + word].fetch_add(1, Ordering::Relaxed);
     }
 
     /// Replaces `from` by `to`. Returns false if another process changed the word first.
-    fn swap(&self, seat: Seat, word: usize, from: u64, to: u64) -> bool {
-        let word = &self.words[seat.at * WORDS + word];
+    fn swap(&self, slot: TargetSlot, word: usize, from: u64, to: u64) -> bool {
+        let word = &self.words[slot.at * WORDS + word];
         word.compare_exchange(from, to, Ordering::AcqRel, Ordering::Acquire)
             .is_ok()
     }
@@ -389,58 +389,58 @@ mod tests {
         believed_ms: 1_000,
     };
 
-    fn health(seats: usize) -> Health {
-        let words: Vec<AtomicU64> = (0..seats * WORDS).map(|_| AtomicU64::new(0)).collect();
+    fn health(slots: usize) -> Health {
+        let words: Vec<AtomicU64> = (0..slots * WORDS).map(|_| AtomicU64::new(0)).collect();
         Health::new(Vec::leak(words))
     }
 
     #[test]
     fn failures_within_a_time_put_a_target_out_and_one_request_tries_it() {
         let health = health(4);
-        let seat = health.seat("a", 0).expect("a seat");
-        assert_eq!(health.state(seat, 0), State::Up);
+        let slot = health.slot("a", 0).expect("a slot");
+        assert_eq!(health.state(slot, 0), State::Up);
         // The failures are too far apart.
         let up = HealthAtSend::default();
         for now_ms in [0, 600, 1_200, 1_800] {
-            let change = health.on_failure(seat, up, now_ms, PASSIVE);
+            let change = health.on_failure(slot, up, now_ms, PASSIVE);
             assert_eq!(change, None, "{now_ms}");
         }
-        let change = health.on_failure(seat, up, 1_900, PASSIVE);
+        let change = health.on_failure(slot, up, 1_900, PASSIVE);
         assert_eq!(change, Some(Change::Out));
-        assert_eq!(health.state(seat, 2_399), State::Out);
-        assert_eq!(health.state(seat, 2_400), State::Trial);
-        let trial = health.on_request(seat, 2_400, PASSIVE);
-        assert_eq!(health.state(seat, 2_400), State::Out);
-        assert_eq!(health.on_failure(seat, trial, 2_450, PASSIVE), None);
-        assert_eq!(health.state(seat, 2_949), State::Out);
-        let trial = health.on_request(seat, 2_950, PASSIVE);
-        assert_eq!(health.on_success(seat, trial), Some(Change::Back));
-        assert_eq!(health.state(seat, 2_951), State::Up);
+        assert_eq!(health.state(slot, 2_399), State::Out);
+        assert_eq!(health.state(slot, 2_400), State::Trial);
+        let trial = health.on_request(slot, 2_400, PASSIVE);
+        assert_eq!(health.state(slot, 2_400), State::Out);
+        assert_eq!(health.on_failure(slot, trial, 2_450, PASSIVE), None);
+        assert_eq!(health.state(slot, 2_949), State::Out);
+        let trial = health.on_request(slot, 2_950, PASSIVE);
+        assert_eq!(health.on_success(slot, trial), Some(Change::Back));
+        assert_eq!(health.state(slot, 2_951), State::Up);
         // The target must fail as often as before.
-        assert_eq!(health.on_failure(seat, up, 2_952, PASSIVE), None);
-        assert_eq!(health.on_success(seat, up), None);
+        assert_eq!(health.on_failure(slot, up, 2_952, PASSIVE), None);
+        assert_eq!(health.on_success(slot, up), None);
         let figures = Figures {
             requests: 2,
             failed: 7,
         };
-        assert_eq!(health.figures(seat), figures);
+        assert_eq!(health.figures(slot), figures);
     }
 
     /// Workers start concurrently. If a target had two slots, the failures that one worker detects would not count for another.
     #[test]
-    fn a_target_has_one_seat_whoever_asks_first() {
+    fn concurrent_workers_claim_one_slot_per_target() {
         const WORKERS: u64 = 2;
         for round in 0..2_000 {
-            let health = health(SEATS_MAX);
+            let health = health(TARGET_SLOTS_MAX);
             let start = AtomicU64::new(0);
             let take = || {
                 start.fetch_add(1, Ordering::AcqRel);
                 while start.load(Ordering::Acquire) < WORKERS {
                     std::hint::spin_loop();
                 }
-                let seat = health.seat("a", 1).expect("a seat");
-                health.on_check(seat, false, STREAKS, 1);
-                (seat.at, health.state(seat, 1))
+                let slot = health.slot("a", 1).expect("a slot");
+                health.on_check(slot, false, STREAKS, 1);
+                (slot.at, health.state(slot, 1))
             };
             let taken: Vec<_> = std::thread::scope(|scope| {
                 let threads: Vec<_> = (0..WORKERS).map(|_| scope.spawn(take)).collect();
@@ -457,27 +457,27 @@ mod tests {
     #[test]
     fn nothing_goes_out_where_that_is_off() {
         let health = health(1);
-        let seat = health.seat("a", 0).expect("a seat");
+        let slot = health.slot("a", 0).expect("a slot");
         let off = Passive {
             failures_max: 0,
             ..PASSIVE
         };
         for _ in 0..100 {
             assert_eq!(
-                health.on_failure(seat, HealthAtSend::default(), 0, off),
+                health.on_failure(slot, HealthAtSend::default(), 0, off),
                 None
             );
         }
-        assert_eq!(health.state(seat, 0), State::Up);
+        assert_eq!(health.state(slot, 0), State::Up);
     }
 
     #[test]
     fn checks_in_a_row_change_what_counts() {
         let health = health(1);
-        let seat = health.seat("a", 0).expect("a seat");
+        let slot = health.slot("a", 0).expect("a slot");
         let check = |is_good| {
-            let change = health.on_check(seat, is_good, STREAKS, 0);
-            (change, health.state(seat, 0))
+            let change = health.on_check(slot, is_good, STREAKS, 0);
+            (change, health.state(slot, 0))
         };
         assert_eq!(check(false), (Some(Change::Out), State::Out), "the first");
         for (is_good, expected) in [
@@ -497,73 +497,73 @@ mod tests {
     }
 
     #[test]
-    fn seats_are_found_again_and_given_away_when_nobody_uses_them() {
+    fn a_slot_is_found_again_and_reassigned_when_unused() {
         let health = health(2);
-        let first = health.seat("a", 0).expect("a seat");
-        let second = health.seat("b", 0).expect("another");
+        let first = health.slot("a", 0).expect("a slot");
+        let second = health.slot("b", 0).expect("another");
         assert_ne!(first, second);
-        assert_eq!(health.seat("a", 5), Some(first));
-        assert_eq!(health.seat("c", 5), None);
+        assert_eq!(health.slot("a", 5), Some(first));
+        assert_eq!(health.slot("c", 5), None);
         health.on_request(second, 5, PASSIVE);
         health.keep(first, KEPT_MS);
-        let third = health.seat("c", KEPT_MS + 1).expect("the other's");
+        let third = health.slot("c", KEPT_MS + 1).expect("the other's");
         assert_eq!(third.at, second.at);
         assert_eq!(health.figures(third), Figures::default());
-        assert_eq!(health.seat("a", KEPT_MS + 1), Some(first));
+        assert_eq!(health.slot("a", KEPT_MS + 1), Some(first));
     }
 
     #[test]
     fn requests_sent_before_a_target_went_out_decide_nothing() {
         let health = health(1);
-        let seat = health.seat("a", 0).expect("a seat");
-        let before = health.on_request(seat, 0, PASSIVE);
+        let slot = health.slot("a", 0).expect("a slot");
+        let before = health.on_request(slot, 0, PASSIVE);
         for now_ms in 0..3 {
-            health.on_failure(seat, before, now_ms, PASSIVE);
+            health.on_failure(slot, before, now_ms, PASSIVE);
         }
         // The target is out until 502.
-        assert_eq!(health.on_success(seat, before), None);
-        assert_eq!(health.on_failure(seat, before, 400, PASSIVE), None);
-        assert_eq!(health.state(seat, 501), State::Out);
-        assert_eq!(health.state(seat, 502), State::Trial);
+        assert_eq!(health.on_success(slot, before), None);
+        assert_eq!(health.on_failure(slot, before, 400, PASSIVE), None);
+        assert_eq!(health.state(slot, 501), State::Out);
+        assert_eq!(health.state(slot, 502), State::Trial);
         // A request without another target also counts as a trial, and the next request does not
         // invalidate a slow trial.
-        let since = health.on_request(seat, 501, PASSIVE);
-        health.on_request(seat, 600, PASSIVE);
-        assert_eq!(health.state(seat, 1_099), State::Out);
-        assert_eq!(health.on_success(seat, since), Some(Change::Back));
+        let since = health.on_request(slot, 501, PASSIVE);
+        health.on_request(slot, 600, PASSIVE);
+        assert_eq!(health.state(slot, 1_099), State::Out);
+        assert_eq!(health.on_success(slot, since), Some(Change::Back));
     }
 
     #[test]
     fn checks_that_nobody_makes_any_more_are_not_believed() {
         let health = health(1);
-        let seat = health.seat("a", 0).expect("a seat");
-        assert_eq!(health.on_check(seat, false, STREAKS, 0), Some(Change::Out));
-        assert_eq!(health.on_check(seat, false, STREAKS, 500), None);
-        assert_eq!(health.state(seat, 1_500), State::Out);
-        assert_eq!(health.state(seat, 1_501), State::Up);
+        let slot = health.slot("a", 0).expect("a slot");
+        assert_eq!(health.on_check(slot, false, STREAKS, 0), Some(Change::Out));
+        assert_eq!(health.on_check(slot, false, STREAKS, 500), None);
+        assert_eq!(health.state(slot, 1_500), State::Out);
+        assert_eq!(health.state(slot, 1_501), State::Up);
     }
 
     #[test]
-    fn a_seat_that_is_being_taken_is_nobody_else_s() {
+    fn a_slot_that_is_being_claimed_cannot_be_claimed_again() {
         let health = health(1);
         let key = hash(b"a").max(1);
         // The crash happened long after the machine's boot and between the two writes, once for a new slot and once for a reused
         // one.
         for before in [0, used(1, hash(b"before"))] {
-            let seat = Seat { at: 0, key };
-            health.set(seat, KEY, key);
-            health.set(seat, USED, before);
-            assert_eq!(health.seat("b", 10 * KEPT_MS), None);
-            assert_eq!(health.seat("a", 10 * KEPT_MS), Some(seat));
+            let slot = TargetSlot { at: 0, key };
+            health.set(slot, KEY, key);
+            health.set(slot, USED, before);
+            assert_eq!(health.slot("b", 10 * KEPT_MS), None);
+            assert_eq!(health.slot("a", 10 * KEPT_MS), Some(slot));
         }
     }
 
     #[test]
-    fn a_worker_with_a_seat_of_another_target_writes_nothing_there() {
+    fn a_worker_with_a_reassigned_slot_writes_nothing() {
         let health = health(1);
-        let old = health.seat("a", 0).expect("a seat");
+        let old = health.slot("a", 0).expect("a slot");
         let now_ms = KEPT_MS + 1;
-        let new = health.seat("b", now_ms).expect("it is old");
+        let new = health.slot("b", now_ms).expect("it is old");
         health.keep(old, 2 * now_ms);
         let at_send = health.on_request(old, now_ms, PASSIVE);
         for _ in 0..3 {
@@ -573,7 +573,7 @@ mod tests {
         assert_eq!(health.state(new, now_ms), State::Up);
         assert_eq!(health.figures(new), Figures::default());
         assert!(
-            health.seat("c", 2 * now_ms + 1).is_some(),
+            health.slot("c", 2 * now_ms + 1).is_some(),
             "nobody keeps it"
         );
     }

@@ -31,7 +31,8 @@ mod pool;
 
 pub use balance::{Balancer, Candidate, HashBy, Policy};
 pub use health::{
-    Change, Figures, Health, HealthAtSend, MEMORY_WORDS, Passive, SEATS_MAX, Seat, State, Streaks,
+    Change, Figures, Health, HealthAtSend, MEMORY_WORDS, Passive, State, Streaks, TARGET_SLOTS_MAX,
+    TargetSlot,
 };
 pub use pool::{Failure, Limits, Pool, Sent, may_retry};
 

@@ -9,7 +9,7 @@ use crate::client::request::ClientRequest;
 use crate::routes::{Routes, Rule};
 use crate::settings::Settings;
 use crate::upstream::{
-    Balancer, Candidate, HashBy, Health, MEMORY_WORDS, Passive, Policy, Seat, State,
+    Balancer, Candidate, HashBy, Health, MEMORY_WORDS, Passive, Policy, State, TargetSlot,
 };
 
 /// State of all targets, shared by all workers.
@@ -33,7 +33,7 @@ pub(crate) struct Checking {
 #[derive(Debug)]
 pub(crate) struct Watched {
     /// Slot of each target; `None` if the table was full.
-    pub seats: Vec<Option<Seat>>,
+    pub slots: Vec<Option<TargetSlot>>,
     pub(crate) balancer: RefCell<Balancer>,
     pub(crate) passive: Passive,
     /// Health check, if any.
@@ -72,9 +72,9 @@ impl Targets {
     ) -> Vec<Option<Watched>> {
         let mut known = HashMap::new();
         for watched in before.iter().flatten() {
-            for (target, seat) in watched.seats.iter().enumerate() {
-                if let Some(seat) = seat {
-                    known.entry(*seat).or_insert((watched, target));
+            for (target, slot) in watched.slots.iter().enumerate() {
+                if let Some(slot) = slot {
+                    known.entry(*slot).or_insert((watched, target));
                 }
             }
         }
@@ -92,13 +92,13 @@ impl Targets {
     fn watch_rule(&self, rule: &Rule, now_ms: u64) -> Watched {
         const SECOND: u64 = 1_000;
         let (care, label) = (&rule.care, rule.label());
-        let seats = rule.targets.iter().map(|target| {
+        let slots = rule.targets.iter().map(|target| {
             self.health
-                .seat(&format!("{label} {}", target.name), now_ms)
+                .slot(&format!("{label} {}", target.name), now_ms)
         });
         let ms = |seconds: Option<u64>, ms| seconds.map_or(ms, |it| it * SECOND);
         Watched {
-            seats: seats.collect(),
+            slots: slots.collect(),
             balancer: RefCell::new(Balancer::new(rule.targets.len())),
             passive: Passive {
                 failures_max: care.out_after.unwrap_or(self.passive.failures_max),
@@ -117,10 +117,10 @@ impl Targets {
 
 impl Watched {
     /// Shares the request counts with the previous routes.
-    fn share(&self, known: &HashMap<Seat, (&Watched, usize)>) {
+    fn share(&self, known: &HashMap<TargetSlot, (&Watched, usize)>) {
         let mut balancer = self.balancer.borrow_mut();
-        for (target, seat) in self.seats.iter().enumerate() {
-            if let Some((before, of)) = seat.as_ref().and_then(|seat| known.get(seat)) {
+        for (target, slot) in self.slots.iter().enumerate() {
+            if let Some((before, of)) = slot.as_ref().and_then(|slot| known.get(slot)) {
                 balancer.share(target, &before.balancer.borrow(), *of);
             }
         }
@@ -128,8 +128,8 @@ impl Watched {
 
     /// Returns the state of a target.
     pub fn state(&self, target: usize, health: Health, now_ms: u64) -> State {
-        match self.seats.get(target) {
-            Some(&Some(seat)) => health.state(seat, now_ms),
+        match self.slots.get(target) {
+            Some(&Some(slot)) => health.state(slot, now_ms),
             _ => State::Up,
         }
     }
