@@ -43,7 +43,7 @@ impl Master {
     }
 
     fn workers_text(&self) -> String {
-        let workers = self.seats.len();
+        let workers = self.worker_slots.len();
         format!("{workers} worker{}", if workers == 1 { "" } else { "s" })
     }
 

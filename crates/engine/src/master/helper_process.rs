@@ -79,7 +79,7 @@ impl Master {
         signal::restore_default(SIGCHLD)?;
         // Release resources of the master and the workers, above all the listeners.
         self.children.clear();
-        self.seats.clear();
+        self.worker_slots.clear();
         self.control = None;
         self.metrics = None;
         self.tls = None;

@@ -19,7 +19,7 @@ use super::error::StartError;
 use super::identity::{self, Identity};
 use super::manager::Manager;
 use super::restarted_process::RestartedProcess;
-use super::state::{Master, Program, SIGNALS, Seat, TERMINAL, TOKEN_SAMPLER, TOKEN_SIGNALS};
+use super::state::{Master, Program, SIGNALS, TERMINAL, TOKEN_SAMPLER, TOKEN_SIGNALS, WorkerSlot};
 use super::{control_path, descriptors};
 use crate::admin::otlp::Otlp;
 use crate::admin::trace::Sink;
@@ -77,7 +77,7 @@ impl Master {
             .add_wake(sampler.waker.fd(), TOKEN_SAMPLER)
             .map_err(io("epoll"))?;
         let manager = Manager::new(driver.now_ms());
-        let seats = listeners.into_iter().map(Seat::new).collect();
+        let worker_slots = listeners.into_iter().map(WorkerSlot::new).collect();
         let check_due = match settings.stall_timeout_ms {
             0 => Deadline::NEVER,
             _ => Deadline::at(driver.now_ms()),
@@ -98,7 +98,7 @@ impl Master {
             addresses,
             tls,
             certificates_number: 0,
-            seats,
+            worker_slots,
             children: Vec::new(),
             control,
             metrics,

@@ -68,9 +68,9 @@ impl Master {
         let slots_free = self.wakers.len() - self.children.len();
         let is_going = |child: &&Child| child.is_drained && !child.is_replaced;
         let owed = self
-            .seats
+            .worker_slots
             .iter()
-            .filter(|seat| !seat.due.is_never())
+            .filter(|worker_slot| !worker_slot.due.is_never())
             .count()
             + self.children.iter().filter(is_going).count();
         let mut room = slots_free.saturating_sub(owed);

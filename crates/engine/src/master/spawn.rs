@@ -28,13 +28,13 @@ use crate::worker::Worker;
 const RESTART_GAP_MS: u64 = 50;
 
 impl Master {
-    /// Forks the worker of a seat. Returns `Some` in the worker.
+    /// Forks the worker with this number. Returns `Some` in the worker.
     pub(super) fn spawn(
         &mut self,
         index: u16,
     ) -> Result<Option<Box<Worker<Tls<Kernel>>>>, StartError> {
-        let seat = &mut self.seats[usize::from(index)];
-        seat.due = Deadline::NEVER;
+        let worker_slot = &mut self.worker_slots[usize::from(index)];
+        worker_slot.due = Deadline::NEVER;
         if self.stopping_until.is_some() {
             return Ok(None);
         }
@@ -42,7 +42,7 @@ impl Master {
             .find(|slot| self.children.iter().all(|child| child.slot != *slot))
         else {
             // Draining workers use both slots of this worker number.
-            seat.due = Deadline::after(self.driver.now_ms(), RESTART_DELAY_MS);
+            worker_slot.due = Deadline::after(self.driver.now_ms(), RESTART_DELAY_MS);
             return Ok(None);
         };
         let io = |what| move |source| StartError::Io { what, source };
@@ -51,8 +51,8 @@ impl Master {
         theirs.set_nonblocking(true).map_err(io("socketpair"))?;
         let master_pid = process::pid();
         // Retired workers of this number have left connections for their replacement.
-        let of_seat = self.children.iter().filter(|child| child.index == index);
-        let retired: Vec<u16> = of_seat.map(|child| child.slot).collect();
+        let of_worker = self.children.iter().filter(|child| child.index == index);
+        let retired: Vec<u16> = of_worker.map(|child| child.slot).collect();
         match process::fork() {
             Err(error) => {
                 let message = format!("cannot start worker {index}: fork: {error}");
@@ -131,13 +131,13 @@ impl Master {
             .ring
             .take()
             .expect("the ring is taken only here, and only in a child");
-        // Dropping the seats closes this process' copies of the other workers' listeners.
-        let seats = std::mem::take(&mut self.seats);
-        let listeners: Vec<Fd> = seats
+        // Dropping the slots closes this process' copies of the other workers' listeners.
+        let worker_slots = std::mem::take(&mut self.worker_slots);
+        let listeners: Vec<Fd> = worker_slots
             .into_iter()
             .nth(usize::from(index))
             .into_iter()
-            .flat_map(|seat| seat.listeners)
+            .flat_map(|worker_slot| worker_slot.listeners)
             .map(IntoRawFd::into_raw_fd)
             .collect();
         let tls = self.tls.take().map(|tls| tls.for_worker());
@@ -203,10 +203,10 @@ impl Master {
     /// growing delay. So a broken script or a lack of memory does not keep the master busy.
     pub(super) fn schedule(&mut self, index: u16, started_ms: u64, has_run: bool) {
         let now_ms = self.driver.now_ms();
-        let seat = &mut self.seats[usize::from(index)];
+        let worker_slot = &mut self.worker_slots[usize::from(index)];
         if has_run || now_ms - started_ms >= STABLE_MS {
-            seat.delay_ms = 0;
-            seat.due = Deadline::at(now_ms.max(started_ms + RESTART_GAP_MS));
+            worker_slot.delay_ms = 0;
+            worker_slot.due = Deadline::at(now_ms.max(started_ms + RESTART_GAP_MS));
         } else {
             self.delay_restart(index);
         }
@@ -215,10 +215,11 @@ impl Master {
     fn delay_restart(&mut self, index: u16) {
         let now_ms = self.driver.now_ms();
         let longest_ms = self.settings.restart_delay_ms_max;
-        let seat = &mut self.seats[usize::from(index)];
-        seat.delay_ms = (seat.delay_ms * 2).clamp(RESTART_DELAY_MS.min(longest_ms), longest_ms);
-        seat.due = Deadline::after(now_ms, seat.delay_ms);
-        let message = format!("worker {index} is restarted in {} ms", seat.delay_ms);
+        let worker_slot = &mut self.worker_slots[usize::from(index)];
+        worker_slot.delay_ms =
+            (worker_slot.delay_ms * 2).clamp(RESTART_DELAY_MS.min(longest_ms), longest_ms);
+        worker_slot.due = Deadline::after(now_ms, worker_slot.delay_ms);
+        let message = format!("worker {index} is restarted in {} ms", worker_slot.delay_ms);
         self.log(LogLevel::Warning, &message);
     }
 }

@@ -84,8 +84,8 @@ pub(super) struct Child {
     pub sample: HandlerSample,
 }
 
-/// A worker number: its listeners, and the time of its next start.
-pub(super) struct Seat {
+/// State of one worker number: its listeners, and the time of its next start.
+pub(super) struct WorkerSlot {
     /// Listeners in the order of the addresses. Closed when the server stops, so that new clients
     /// are refused immediately.
     pub listeners: Vec<OwnedFd>,
@@ -94,10 +94,10 @@ pub(super) struct Seat {
     pub delay_ms: u64,
 }
 
-impl Seat {
-    /// Creates a seat whose worker starts immediately.
-    pub fn new(listeners: Vec<OwnedFd>) -> Seat {
-        Seat {
+impl WorkerSlot {
+    /// Creates a slot whose worker starts immediately.
+    pub fn new(listeners: Vec<OwnedFd>) -> WorkerSlot {
+        WorkerSlot {
             listeners,
             due: Deadline::NOW,
             delay_ms: 0,
@@ -116,7 +116,7 @@ pub(crate) struct Master {
     pub(super) tls: Option<ServerTls>,
     /// Number of reloads of the certificates.
     pub(super) certificates_number: u64,
-    pub(super) seats: Vec<Seat>,
+    pub(super) worker_slots: Vec<WorkerSlot>,
     pub(super) children: Vec<Child>,
     pub(super) control: Option<(OwnedFd, PathBuf)>,
     /// Listener of the metrics endpoint.

@@ -56,8 +56,9 @@ impl Master {
     pub fn supervise(mut self) -> Result<Started, StartError> {
         self.logger.take_panics();
         self.announce();
-        let (pid, seats) = (process::pid() as u32, self.seats.len() as u16);
-        self.stats.server_started(pid, seats, self.driver.unix_ms());
+        let (pid, worker_slots) = (process::pid() as u32, self.worker_slots.len() as u16);
+        self.stats
+            .server_started(pid, worker_slots, self.driver.unix_ms());
         let mut events = Vec::new();
         loop {
             let now_ms = self.driver.refresh_now();
@@ -65,8 +66,8 @@ impl Master {
                 return Ok(Started::Companion(companion));
             }
             self.start_helpers(now_ms);
-            for index in 0..self.seats.len() {
-                if self.seats[index].due.is_due(now_ms)
+            for index in 0..self.worker_slots.len() {
+                if self.worker_slots[index].due.is_due(now_ms)
                     && let Some(worker) = self.spawn(index as u16)?
                 {
                     return Ok(Started::Worker(worker));
@@ -197,9 +198,9 @@ impl Master {
         self.stats.set_stopping();
         self.manager.stopping();
         self.log(LogLevel::Info, message);
-        for seat in &mut self.seats {
-            seat.due = Deadline::NEVER;
-            seat.listeners.clear();
+        for worker_slot in &mut self.worker_slots {
+            worker_slot.due = Deadline::NEVER;
+            worker_slot.listeners.clear();
         }
         // Remove the socket now, not at the end: a server started while this one drains uses the same paths.
         let control = self.control.as_ref().map(|(_, path)| path);
@@ -309,7 +310,7 @@ impl Master {
             self.bridge.due,
             self.exporter.due,
         ];
-        let restarts = self.seats.iter().map(|seat| seat.due);
+        let restarts = self.worker_slots.iter().map(|worker_slot| worker_slot.due);
         let all = restarts.chain(own).chain(self.stopping_until);
         all.min().unwrap_or(Deadline::NEVER)
     }

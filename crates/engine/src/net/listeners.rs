@@ -30,7 +30,7 @@ pub(crate) fn bind(
     settings: &Settings,
     workers: u16,
 ) -> Result<(Vec<Vec<OwnedFd>>, Vec<Bound>), StartError> {
-    let mut seats: Vec<Vec<OwnedFd>> = (0..workers).map(|_| Vec::new()).collect();
+    let mut worker_slots: Vec<Vec<OwnedFd>> = (0..workers).map(|_| Vec::new()).collect();
     let mut bound = Vec::new();
     let mut passed = None;
     for listen in settings.listen_addresses() {
@@ -40,7 +40,7 @@ pub(crate) fn bind(
         }
         match listen.transport {
             Transport::Tcp => {
-                let address = bind_one(&listen, &mut seats)?;
+                let address = bind_one(&listen, &mut worker_slots)?;
                 let name = format!("{scheme}://{address}");
                 let path = None;
                 bound.push(Bound {
@@ -55,7 +55,7 @@ pub(crate) fn bind(
                 let usual = u32::from_str_radix(&settings.listen_unix_mode, 8);
                 let socket = bind_unix(&listen, usual.unwrap_or(net::UNIX_MODE))
                     .map_err(|cause| failed(&listen, cause))?;
-                share(&listen, &socket, &mut seats)?;
+                share(&listen, &socket, &mut worker_slots)?;
                 let (name, path) = (listen.to_string(), Some(path));
                 bound.push(Bound {
                     scheme,
@@ -79,7 +79,7 @@ pub(crate) fn bind(
                     return Err(failed(&listen, ListenError::NotPassed));
                 }
                 for (passed_name, socket) in meant {
-                    share(&listen, &socket, &mut seats)?;
+                    share(&listen, &socket, &mut worker_slots)?;
                     let name = match net::local_addr(&socket) {
                         Ok(address) => format!("{scheme}://{address}"),
                         Err(_) => format!("systemd:{passed_name}"),
@@ -106,7 +106,7 @@ pub(crate) fn bind(
             source,
         });
     }
-    Ok((seats, bound))
+    Ok((worker_slots, bound))
 }
 
 /// Listens at a Unix socket with the owner and mode in its address; `mode` is the default.
@@ -138,8 +138,12 @@ fn failed(listen: &Listen, cause: ListenError) -> StartError {
 
 /// Gives every worker the same listener. The kernel wakes one of the waiting workers per
 /// connection.
-fn share(listen: &Listen, socket: &OwnedFd, seats: &mut [Vec<OwnedFd>]) -> Result<(), StartError> {
-    for listeners in seats {
+fn share(
+    listen: &Listen,
+    socket: &OwnedFd,
+    worker_slots: &mut [Vec<OwnedFd>],
+) -> Result<(), StartError> {
+    for listeners in worker_slots {
         let copy = socket.try_clone();
         listeners.push(copy.map_err(|error| failed(listen, error.into()))?);
     }
@@ -190,13 +194,13 @@ pub(crate) fn bind_metrics(
 }
 
 /// Binds one listener per worker, all on the same port.
-fn bind_one(listen: &Listen, seats: &mut [Vec<OwnedFd>]) -> Result<SocketAddr, StartError> {
+fn bind_one(listen: &Listen, worker_slots: &mut [Vec<OwnedFd>]) -> Result<SocketAddr, StartError> {
     let mut address = resolve(listen).map_err(|cause| failed(listen, cause))?;
     let explain = |error| failed(listen, ListenError::of_tcp(error));
     // Check explicitly: with SO_REUSEPORT, a second server of the same user would silently share
     // the port.
     net::check_tcp_free(address).map_err(explain)?;
-    for listeners in seats {
+    for listeners in worker_slots {
         let (listener, bound) = net::bind_tcp(address, BACKLOG, true).map_err(explain)?;
         address = bound;
         listeners.push(listener);

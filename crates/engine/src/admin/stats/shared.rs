@@ -38,7 +38,7 @@ const STARTED_UNIX_MS: usize = 2;
 const WORKER_STARTS: usize = 3;
 const WORKER_ENDS: usize = 4;
 const WORKER_FAILURES: usize = 5;
-const SEATS: usize = 6;
+const WORKERS: usize = 6;
 /// 1 while the whole server stops, not only a worker.
 const STOPPING: usize = 7;
 /// On a separate cache line, because any worker may write it.
@@ -174,9 +174,9 @@ impl Shared {
     }
 
     /// Initializes the header, in the master.
-    pub(crate) fn server_started(&self, pid: u32, seats: u16, unix_ms: u64) {
+    pub(crate) fn server_started(&self, pid: u32, worker_slots: u16, unix_ms: u64) {
         self.store(MASTER_PID, u64::from(pid));
-        self.store(SEATS, u64::from(seats));
+        self.store(WORKERS, u64::from(worker_slots));
         self.store(STARTED_UNIX_MS, unix_ms);
     }
 
@@ -498,7 +498,7 @@ impl Shared {
     }
 
     fn read_once(&self) -> ServerView {
-        let seats = self.load(SEATS).min(u64::from(SLOTS)) as u16;
+        let worker_slots = self.load(WORKERS).min(u64::from(SLOTS)) as u16;
         ServerView {
             master_pid: self.load(MASTER_PID) as u32,
             started_unix_ms: self.load(STARTED_UNIX_MS),
@@ -512,7 +512,7 @@ impl Shared {
             job_supervisor_restarts: self.load(COMPANION_ENDS),
             spans_exported: self.load(SPANS_EXPORTED),
             spans_dropped: self.load(SPANS_DROPPED),
-            totals: (0..seats)
+            totals: (0..worker_slots)
                 .map(|index| std::array::from_fn(|counter| self.load(totals_at(index) + counter)))
                 .collect(),
             slots: (0..SLOTS).filter_map(|slot| self.read_slot(slot)).collect(),
