@@ -37,13 +37,13 @@ pub(crate) struct Stats {
 /// Role of a worker.
 pub(crate) enum Role {
     /// The worker with the socket.
-    Speaker(Box<Speaker>),
+    StatsPublisher(Box<StatsPublisher>),
     /// A worker that reports to the worker with the socket.
     Teller(Box<Feed>),
 }
 
 /// State of the worker with the socket.
-pub(crate) struct Speaker {
+pub(crate) struct StatsPublisher {
     pub(crate) feeders: Feeders,
     pub(crate) channel_counts: ChannelCounts,
     pub(crate) from: Vec<u8>,
@@ -78,7 +78,7 @@ impl Stats {
         let subscription_ttl_ms = settings.stats_subscription_ttl_ms;
         let role = match (worker, rendezvous) {
             (1.., Some(path)) => Role::Teller(Box::new(Feed::new(path))),
-            _ => Role::Speaker(Box::new(Speaker {
+            _ => Role::StatsPublisher(Box::new(StatsPublisher {
                 feeders: Feeders::default(),
                 // Sent twice per time to live, so that one packet may be lost.
                 channel_counts: ChannelCounts::new(

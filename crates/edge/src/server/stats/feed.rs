@@ -20,8 +20,8 @@ impl Reports<'_> {
     /// Accepts connections of the other workers.
     pub fn listen_to_workers(&mut self, listener: OwnedFd) -> std::io::Result<()> {
         let wire = self.worker.net.listen_wires(listener)?;
-        if let Some(Role::Speaker(speaker)) = self.stats.as_mut().map(|it| &mut it.role) {
-            speaker.feeders.listener = Some(wire);
+        if let Some(Role::StatsPublisher(publisher)) = self.stats.as_mut().map(|it| &mut it.role) {
+            publisher.feeders.listener = Some(wire);
         }
         Ok(())
     }
@@ -29,17 +29,21 @@ impl Reports<'_> {
     /// Handles an event of a connection between workers. Returns false if the event belongs to another connection.
     pub fn on_feed(&mut self, event: WireEvent, buffer: &mut [u8]) -> bool {
         match self.stats.as_mut().map(|it| &mut it.role) {
-            Some(Role::Speaker(speaker)) if speaker.feeders.listener == Some(event.wire) => {
+            Some(Role::StatsPublisher(publisher))
+                if publisher.feeders.listener == Some(event.wire) =>
+            {
                 self.accept_feeders(event.wire);
                 true
             }
-            Some(Role::Speaker(speaker)) => match speaker.feeders.inputs.remove(&event.wire) {
-                Some(input) => {
-                    self.hear((event.wire, input), buffer);
-                    true
+            Some(Role::StatsPublisher(publisher)) => {
+                match publisher.feeders.inputs.remove(&event.wire) {
+                    Some(input) => {
+                        self.hear((event.wire, input), buffer);
+                        true
+                    }
+                    None => false,
                 }
-                None => false,
-            },
+            }
             Some(Role::Teller(feed)) if feed.wire == Some(event.wire) => {
                 if event.hangup {
                     self.end_feed()
@@ -54,8 +58,10 @@ impl Reports<'_> {
 
     fn accept_feeders(&mut self, listener: WireId) {
         while let Ok(Some((wire, _))) = self.worker.net.accept_wire(listener) {
-            if let Some(Role::Speaker(speaker)) = self.stats.as_mut().map(|it| &mut it.role) {
-                speaker.feeders.inputs.insert(wire, Vec::new());
+            if let Some(Role::StatsPublisher(publisher)) =
+                self.stats.as_mut().map(|it| &mut it.role)
+            {
+                publisher.feeders.inputs.insert(wire, Vec::new());
             }
         }
     }
@@ -76,18 +82,19 @@ impl Reports<'_> {
         };
         self.take_notes(wire.to_raw(), notes);
         let now_ms = self.worker.net.now_ms();
-        let Some(Role::Speaker(speaker)) = self.stats.as_mut().map(|it| &mut it.role) else {
+        let Some(Role::StatsPublisher(publisher)) = self.stats.as_mut().map(|it| &mut it.role)
+        else {
             return;
         };
         if stays {
-            speaker.feeders.inputs.insert(wire, input);
+            publisher.feeders.inputs.insert(wire, input);
             return;
         }
         let mut news = Vec::new();
-        speaker
+        publisher
             .channel_counts
             .forget(now_ms, wire.to_raw(), &mut news);
-        speaker.routes.forget(wire.to_raw());
+        publisher.routes.forget(wire.to_raw());
         self.worker.net.close_wire(wire);
         self.tell_news(news);
     }

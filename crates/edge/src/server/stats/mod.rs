@@ -90,15 +90,15 @@ impl Reports<'_> {
         let Some(stats) = self.stats else {
             return;
         };
-        if let Role::Speaker(speaker) = &mut stats.role {
+        if let Role::StatsPublisher(publisher) = &mut stats.role {
             // Start from the current counts, because the replaced worker has already reported them.
-            speaker.last = totals(&self.worker.figures().total);
-            speaker.since_ms = now_ms;
-            speaker.due_ms = now_ms + speaker.report_ms;
-            speaker.routes.pass(now_ms);
-            speaker.last_counts = figures.total();
+            publisher.last = totals(&self.worker.figures().total);
+            publisher.since_ms = now_ms;
+            publisher.due_ms = now_ms + publisher.report_ms;
+            publisher.routes.pass(now_ms);
+            publisher.last_counts = figures.total();
             for (name, counts) in figures.by_route(routes) {
-                if let Some(route) = speaker.routes.get(name.as_bytes()) {
+                if let Some(route) = publisher.routes.get(name.as_bytes()) {
                     route.last = counts;
                 }
             }
@@ -115,9 +115,9 @@ impl Reports<'_> {
         };
         stats.clients.expire(now_ms, &mut notes);
         let mut tick_ms = TICK_MS;
-        if let Role::Speaker(speaker) = &mut stats.role {
-            speaker.channel_counts.expire(now_ms, &mut news);
-            tick_ms = tick_ms.min(speaker.report_ms);
+        if let Role::StatsPublisher(publisher) = &mut stats.role {
+            publisher.channel_counts.expire(now_ms, &mut news);
+            tick_ms = tick_ms.min(publisher.report_ms);
         }
         self.timers.at(now_ms + tick_ms, Timer::Stats);
         self.tell(notes);
@@ -127,38 +127,39 @@ impl Reports<'_> {
     }
 
     fn report(&mut self, now_ms: u64, route_figures: &RouteFigures, routes: &Routes) {
-        let Some(Role::Speaker(speaker)) = self.stats.as_mut().map(|it| &mut it.role) else {
+        let Some(Role::StatsPublisher(publisher)) = self.stats.as_mut().map(|it| &mut it.role)
+        else {
             return;
         };
         let figures = self.worker.figures().total;
-        speaker.connections_max = speaker.connections_max.max(connected(&figures));
-        speaker.routes.pass(now_ms);
-        if now_ms < speaker.due_ms {
+        publisher.connections_max = publisher.connections_max.max(connected(&figures));
+        publisher.routes.pass(now_ms);
+        if now_ms < publisher.due_ms {
             return;
         }
         let counts = route_figures.total();
-        let last_counts = std::mem::replace(&mut speaker.last_counts, counts);
-        let published = std::mem::take(&mut speaker.published);
+        let last_counts = std::mem::replace(&mut publisher.last_counts, counts);
+        let published = std::mem::take(&mut publisher.published);
         let totals = totals(&figures);
-        let last = std::mem::replace(&mut speaker.last, totals);
+        let last = std::mem::replace(&mut publisher.last, totals);
         // Counters survive restarts of workers, but not of the server.
         let mut since = totals.into_iter().zip(last);
         let mut next = || since.next().map_or(0, |(now, was)| now.saturating_sub(was));
         let requests = next();
         let report = Report {
-            connections: std::mem::take(&mut speaker.connections_max),
+            connections: std::mem::take(&mut publisher.connections_max),
             minutes: next(),
             received: next(),
             sent: next(),
             http_response_sent: published.http_responses,
             blocks_received: published.blocks_received,
             blocks_sent: published.blocks_sent,
-            duration_ms: now_ms - speaker.since_ms,
+            duration_ms: now_ms - publisher.since_ms,
             traffic: Some(traffic(counts, last_counts, &published)),
         };
         let duration_ms = report.duration_ms;
-        speaker.since_ms = now_ms;
-        speaker.due_ms = now_ms + speaker.report_ms;
+        publisher.since_ms = now_ms;
+        publisher.due_ms = now_ms + publisher.report_ms;
         self.send_stats(&Packet::Activity { count: requests }, b"");
         let counts = Packet::Counts {
             requests_received: requests,
@@ -172,10 +173,11 @@ impl Reports<'_> {
     fn report_routes(&mut self, duration_ms: u64, figures: &RouteFigures, routes: &Routes) {
         let by_route = figures.by_route(routes);
         for (name, counts) in by_route {
-            let Some(Role::Speaker(speaker)) = self.stats.as_mut().map(|it| &mut it.role) else {
+            let Some(Role::StatsPublisher(publisher)) = self.stats.as_mut().map(|it| &mut it.role)
+            else {
                 return;
             };
-            let Some(route) = speaker.routes.get(name.as_bytes()) else {
+            let Some(route) = publisher.routes.get(name.as_bytes()) else {
                 // The limit of routes was reached.
                 continue;
             };
@@ -208,12 +210,12 @@ impl Reports<'_> {
         let Some(stats) = self.stats else {
             return;
         };
-        let Role::Speaker(speaker) = &mut stats.role else {
+        let Role::StatsPublisher(publisher) = &mut stats.role else {
             return;
         };
         let mut counts = Vec::new();
         let mut reached: Vec<(Vec<u8>, Option<u64>)> = Vec::new();
-        let (block_bytes, mut blocks_max) = (speaker.block_bytes, None);
+        let (block_bytes, mut blocks_max) = (publisher.block_bytes, None);
         for (mode, bytes) in [
             (
                 Mode::Response,
@@ -231,15 +233,15 @@ impl Reports<'_> {
             let Some(bytes) = bytes else {
                 continue;
             };
-            let count = speaker.channel_counts.count(mode, &item.channel);
+            let count = publisher.channel_counts.count(mode, &item.channel);
             let blocks = match block_bytes {
                 0 => None,
                 block_bytes => Some(item.blocks(bytes, block_bytes)),
             };
             blocks_max = blocks_max.max(blocks.filter(|_| count > 0));
-            speaker.published.add(mode, count, bytes, blocks);
-            for (name, count) in speaker.channel_counts.by_route(mode, &item.channel) {
-                let Some(route) = speaker.routes.get(name) else {
+            publisher.published.add(mode, count, bytes, blocks);
+            for (name, count) in publisher.channel_counts.by_route(mode, &item.channel) {
+                let Some(route) = publisher.routes.get(name) else {
                     // The limit of routes was reached.
                     continue;
                 };
@@ -259,9 +261,9 @@ impl Reports<'_> {
             }
         }
         // An item counts with the size of its largest format that has receivers.
-        speaker.published.receive(blocks_max);
+        publisher.published.receive(blocks_max);
         for (name, blocks) in &reached {
-            if let Some(route) = speaker.routes.get(name) {
+            if let Some(route) = publisher.routes.get(name) {
                 route.published.receive(*blocks);
             }
         }
@@ -280,7 +282,9 @@ impl Reports<'_> {
     /// Reports changes of this worker's clients.
     pub(super) fn tell(&mut self, notes: Vec<Note>) {
         match self.stats.as_mut().map(|it| &mut it.role) {
-            Some(Role::Speaker(_)) => self.take_notes(crate::pushpin::stats::feed::OWN, notes),
+            Some(Role::StatsPublisher(_)) => {
+                self.take_notes(crate::pushpin::stats::feed::OWN, notes)
+            }
             Some(Role::Teller(_)) if !notes.is_empty() => self.send_notes(&notes),
             Some(Role::Teller(_)) | None => {}
         }
@@ -294,7 +298,7 @@ impl Reports<'_> {
                 return;
             };
             let ttl_s = seconds(stats.connection_ttl_ms);
-            let Role::Speaker(speaker) = &mut stats.role else {
+            let Role::StatsPublisher(publisher) = &mut stats.role else {
                 return;
             };
             match note {
@@ -306,14 +310,14 @@ impl Reports<'_> {
                 } => {
                     let mut news = Vec::new();
                     let (part, key) = ((teller, route), (mode, channel));
-                    speaker
+                    publisher
                         .channel_counts
                         .set(now_ms, part, key, count, &mut news);
                     self.tell_news(news);
                 }
                 Note::Connections { route, count } => {
-                    speaker.routes.pass(now_ms);
-                    speaker.routes.set(teller, &route, count);
+                    publisher.routes.pass(now_ms);
+                    publisher.routes.set(teller, &route, count);
                 }
                 Note::Client(client) => {
                     let packet = Packet::Connection {
@@ -333,10 +337,10 @@ impl Reports<'_> {
     }
 
     fn tell_news(&mut self, news: Vec<News>) {
-        let Some(Role::Speaker(speaker)) = self.stats.as_ref().map(|it| &it.role) else {
+        let Some(Role::StatsPublisher(publisher)) = self.stats.as_ref().map(|it| &it.role) else {
             return;
         };
-        let ttl_s = seconds(speaker.subscription_ttl_ms);
+        let ttl_s = seconds(publisher.subscription_ttl_ms);
         for news in news {
             match news {
                 News::There((mode, channel), count) => {
@@ -361,14 +365,14 @@ impl Reports<'_> {
 
     /// Sends a packet to the subscribers of its type. An empty `route` means no route.
     fn send_stats(&mut self, packet: &Packet<'_>, route: &[u8]) {
-        let Some(Role::Speaker(speaker)) = self.stats.as_ref().map(|it| &it.role) else {
+        let Some(Role::StatsPublisher(publisher)) = self.stats.as_ref().map(|it| &it.role) else {
             return;
         };
         if !self.ports.has_listeners_to_stats() {
             return;
         }
         let route = (!route.is_empty()).then_some(route);
-        let payload = packet.encode(&speaker.from, route, speaker.notation);
+        let payload = packet.encode(&publisher.from, route, publisher.notation);
         let left_out = self.ports.send_to_subscribers(self.worker, &payload);
         if left_out > 0 {
             let line = format!(
@@ -382,12 +386,12 @@ impl Reports<'_> {
 impl Stats {
     /// Returns the number of receivers of an item; `None` in a worker that does not publish.
     pub(super) fn receivers(&self, item: &Item) -> Option<u64> {
-        let Role::Speaker(speaker) = &self.role else {
+        let Role::StatsPublisher(publisher) = &self.role else {
             return None;
         };
         let count = |is_for_it: bool, mode| {
             if is_for_it {
-                speaker.channel_counts.count(mode, &item.channel)
+                publisher.channel_counts.count(mode, &item.channel)
             } else {
                 0
             }
