@@ -149,7 +149,7 @@ impl FirstSubscriptions {
 
 /// State of a client's missed items, according to the ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Standing {
+pub(crate) enum ReplayState {
     /// No item was published since, or the channel has no ids.
     UpToDate,
     /// Items were published since.

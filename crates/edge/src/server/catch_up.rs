@@ -8,7 +8,7 @@ use fermata_grip::item::Item;
 use fermata_grip::reliable::{OnHold, on_hold};
 
 use crate::client::delivery;
-use crate::client::missed::{Standing, after};
+use crate::client::missed::{ReplayState, after};
 use crate::client::session::Subscription;
 use crate::client::source::Engine;
 use crate::server::holds::Holds;
@@ -109,21 +109,21 @@ fn last_id(worker: &mut Engine, channel: &[u8]) -> Option<Vec<u8>> {
 }
 
 /// Returns the state of subscriptions: if items were published after those that the origin's response included.
-pub(super) fn standing(worker: &mut Engine, subscriptions: &[Subscription]) -> Standing {
-    let mut standing = Standing::UpToDate;
+pub(super) fn replay_state(worker: &mut Engine, subscriptions: &[Subscription]) -> ReplayState {
+    let mut replay_state = ReplayState::UpToDate;
     for it in subscriptions {
         let Some(prev_id) = &it.prev_id else {
             continue;
         };
         let last_id = last_id(worker, &it.channel);
         if on_hold(Some(prev_id), last_id.as_deref()) == OnHold::Behind {
-            return Standing::Behind;
+            return ReplayState::Behind;
         }
         if last_id.is_none() {
-            standing = Standing::Unknown;
+            replay_state = ReplayState::Unknown;
         }
     }
-    standing
+    replay_state
 }
 
 /// Returns the items of a channel after the item with this id; `None` if some are missing.

@@ -15,11 +15,11 @@ use fermata_grip::prefix::Prefix;
 
 use crate::client::clients::Clients;
 use crate::client::journal::Outcome;
-use crate::client::missed::Standing;
+use crate::client::missed::ReplayState;
 use crate::client::poll::Poll;
 use crate::client::session::{Kind, Session, Stream, Subscription, keep_alive, takes_items};
 use crate::client::source::{Engine, Source};
-use crate::server::catch_up::standing;
+use crate::server::catch_up::replay_state;
 use crate::server::holds::Holds;
 use crate::server::policy::EdgePolicy;
 use crate::timers::Timer;
@@ -110,7 +110,7 @@ impl Holds<'_> {
         if !takes_items {
             return;
         }
-        let standing = standing(self.worker, &subscriptions);
+        let replay_state = replay_state(self.worker, &subscriptions);
         let serial = self.clients.next_serial();
         let mut source = exchange.source.clone();
         if instruct.next.is_none() {
@@ -137,12 +137,12 @@ impl Holds<'_> {
         if let Some(mut keeper) = self.keeper() {
             keeper.watch();
         }
-        if standing == Standing::Behind && !self.catch_up(Left::Held(handle), false) {
+        if replay_state == ReplayState::Behind && !self.catch_up(Left::Held(handle), false) {
             self.on_missed(handle);
             return;
         }
         self.clients.watch_link(self.timers, self.worker, handle);
-        if standing == Standing::Unknown {
+        if replay_state == ReplayState::Unknown {
             self.clients
                 .on_first_subscription(self.timers, self.worker, handle);
         }
@@ -159,7 +159,7 @@ impl Holds<'_> {
         let subscriptions =
             self.clients
                 .subscriptions(self.policy, self.worker, &exchange.source, &instruct);
-        let standing = standing(self.worker, &subscriptions);
+        let replay_state = replay_state(self.worker, &subscriptions);
         let channels: Vec<&[u8]> = subscriptions.iter().map(|it| &it.channel[..]).collect();
         if self.worker.poll_items(handle, &channels).is_err() {
             self.clients.forget_request(self.worker, handle);
@@ -195,17 +195,17 @@ impl Holds<'_> {
         }
         // Request the response again only once: an origin with other ids than the publisher's would cause endless requests.
         let may_ask = exchange.last_ids.is_empty();
-        match standing {
-            Standing::Behind if self.catch_up(Left::Request(handle), false) => {}
-            Standing::Behind if may_ask => {
+        match replay_state {
+            ReplayState::Behind if self.catch_up(Left::Request(handle), false) => {}
+            ReplayState::Behind if may_ask => {
                 self.worker.net.count(Counter::EdgeCaughtUpRequest, 1);
                 self.ask_again(handle);
             }
-            Standing::Unknown if may_ask => {
+            ReplayState::Unknown if may_ask => {
                 self.clients
                     .on_first_subscription(self.timers, self.worker, handle)
             }
-            Standing::Behind | Standing::Unknown | Standing::UpToDate => {}
+            ReplayState::Behind | ReplayState::Unknown | ReplayState::UpToDate => {}
         }
     }
 }

@@ -12,10 +12,10 @@ use fermata_grip::item::Item;
 
 use crate::client::clients::Clients;
 use crate::client::links::link_instruct;
-use crate::client::missed::Standing;
+use crate::client::missed::ReplayState;
 use crate::client::session::{Kind, keep_alive};
 use crate::client::source::{Engine, Owner};
-use crate::server::catch_up::standing;
+use crate::server::catch_up::replay_state;
 use crate::server::holds::Holds;
 use crate::timers::Timer;
 use crate::upstream::exchange::{Step, Stop, UpstreamExchange};
@@ -112,7 +112,7 @@ impl Holds<'_> {
                 }
                 self.reports().on_replaced(handle, &channels);
                 // Items published during the request were dropped, and a new channel would start in the middle of its sequence.
-                let is_behind = standing(self.worker, &subscriptions) == Standing::Behind;
+                let is_behind = replay_state(self.worker, &subscriptions) == ReplayState::Behind;
                 if is_behind && !self.catch_up(Left::Held(handle), false) {
                     let random = fermata_io::random::u64() as u32;
                     let now_ms = self.worker.net.now_ms();
