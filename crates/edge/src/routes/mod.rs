@@ -7,22 +7,22 @@ pub(crate) mod figures;
 pub(crate) mod file;
 pub(crate) mod unserved;
 
-mod care;
 mod lex;
 mod path;
 mod rule;
 mod table;
 mod target;
+mod target_options;
 
 use std::fmt;
 
-pub use care::Care;
 pub use fermata_engine::is_program;
 pub use lex::LexError;
 pub use path::normalised;
 pub use rule::{Domain, Jsonp, JsonpMode, Proto, Rule};
 pub use table::{Request, Routes};
 pub use target::{Origin, Target};
+pub use target_options::TargetOptions;
 
 /// A problem of a line.
 #[derive(Clone, Debug, PartialEq, Eq)]

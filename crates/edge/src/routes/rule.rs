@@ -3,10 +3,10 @@
 use std::borrow::Cow;
 
 use super::Cause;
-use super::care::Care;
 use super::lex::Section;
 use super::path::{has_dot_segment, normalised};
 use super::target::Target;
+use super::target_options::TargetOptions;
 
 /// Protocol of clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -130,7 +130,7 @@ pub struct Rule {
     /// Level of the rule's log lines.
     pub log_level: Option<u8>,
     /// Balancing and health options of the targets.
-    pub care: Care,
+    pub target_options: TargetOptions,
     /// Targets of requests.
     pub targets: Vec<Target>,
 }
@@ -220,7 +220,9 @@ impl Rule {
                 Ok(level @ 0..=4) => self.log_level = Some(level),
                 _ => return wrong("give 0 to 4"),
             },
-            name => return Ok(self.care.read(name, &text)? || self.jsonp.read(name, text)?),
+            name => {
+                return Ok(self.target_options.read(name, &text)? || self.jsonp.read(name, text)?);
+            }
         }
         Ok(true)
     }
@@ -255,7 +257,7 @@ impl Rule {
             headers: Vec::new(),
             no_grip: false,
             log_level: None,
-            care: Care::default(),
+            target_options: TargetOptions::default(),
             targets: Vec::new(),
         }
     }

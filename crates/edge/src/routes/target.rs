@@ -5,9 +5,9 @@ use std::io;
 use fermata_engine::is_program;
 
 use super::Cause;
-use super::care::WEIGHT_MAX;
 use super::lex::Section;
 use super::rule::wrong;
+use super::target_options::WEIGHT_MAX;
 
 /// Checks that a file of a property can be read.
 pub(super) type CheckFile<'a> = dyn FnMut(&str) -> io::Result<()> + 'a;

@@ -123,7 +123,7 @@ impl Edge {
             return;
         };
         let Some(source) = table.routes.rules().get(rule).and_then(|rule_| {
-            let path = rule_.care.check.clone()?;
+            let path = rule_.target_options.check.clone()?;
             let request = request(rule_, target, path)?;
             Some(Source {
                 request: Rc::new(request),

@@ -106,7 +106,9 @@ impl Outbound<'_> {
             Origin::FastCgiHost { .. } | Origin::FastCgiUnix(_)
         ) {
             let root = target.root.as_deref().unwrap_or_default();
-            let check = source.rule().and_then(|rule| rule.care.check.as_deref());
+            let check = source
+                .rule()
+                .and_then(|rule| rule.target_options.check.as_deref());
             let check = check.and_then(|path| path.split('?').next());
             let denied = &target.denied[..];
             let script = match (&target.script, exchange.owner, check) {

@@ -33,7 +33,7 @@ impl Targets {
                 let mut order = watched.order(rule, &exchange.source.request, health, now_ms);
                 order.retain(fits);
                 let own = exchange.source.target;
-                let is_balanced = rule.care.policy != Policy::FailOver;
+                let is_balanced = rule.target_options.policy != Policy::FailOver;
                 // An open WebSocket stays with its target while the target is up.
                 if is_open
                     && is_balanced

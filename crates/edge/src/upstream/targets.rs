@@ -79,7 +79,7 @@ impl Targets {
             }
         }
         let watch = |rule: &Rule| {
-            let is_alone = rule.targets.len() < 2 && rule.care.check.is_none();
+            let is_alone = rule.targets.len() < 2 && rule.target_options.check.is_none();
             (!is_alone).then(|| {
                 let watched = self.watch_rule(rule, now_ms);
                 watched.share(&known);
@@ -91,7 +91,7 @@ impl Targets {
 
     fn watch_rule(&self, rule: &Rule, now_ms: u64) -> Watched {
         const SECOND: u64 = 1_000;
-        let (care, label) = (&rule.care, rule.label());
+        let (target_options, label) = (&rule.target_options, rule.label());
         let slots = rule.targets.iter().map(|target| {
             self.health
                 .slot(&format!("{label} {}", target.name), now_ms)
@@ -101,15 +101,17 @@ impl Targets {
             slots: slots.collect(),
             balancer: RefCell::new(Balancer::new(rule.targets.len())),
             passive: Passive {
-                failures_max: care.out_after.unwrap_or(self.passive.failures_max),
-                out_ms: ms(care.out_for_s, self.passive.out_ms),
+                failures_max: target_options
+                    .out_after
+                    .unwrap_or(self.passive.failures_max),
+                out_ms: ms(target_options.out_for_s, self.passive.out_ms),
                 ..self.passive
             },
-            check: care.check.as_ref().map(|_| Checking {
-                interval_ms: ms(care.check_interval_s, self.check.interval_ms),
-                timeout_ms: ms(care.check_timeout_s, self.check.timeout_ms),
-                rise: care.check_rise.unwrap_or(self.check.rise),
-                fall: care.check_fall.unwrap_or(self.check.fall),
+            check: target_options.check.as_ref().map(|_| Checking {
+                interval_ms: ms(target_options.check_interval_s, self.check.interval_ms),
+                timeout_ms: ms(target_options.check_timeout_s, self.check.timeout_ms),
+                rise: target_options.check_rise.unwrap_or(self.check.rise),
+                fall: target_options.check_fall.unwrap_or(self.check.fall),
             }),
         }
     }
@@ -152,7 +154,7 @@ impl Watched {
                 state: self.state(at, health, now_ms),
             })
             .collect();
-        let policy = &rule.care.policy;
+        let policy = &rule.target_options.policy;
         let key = match policy {
             Policy::Hash(by) => hash_key(by, request),
             _ => Vec::new(),

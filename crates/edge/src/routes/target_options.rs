@@ -13,7 +13,7 @@ const COUNT_MAX: u64 = 1_000;
 
 /// Balancing and health options of a route. The settings have the defaults.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Care {
+pub struct TargetOptions {
     /// Policy that chooses the target of a request.
     pub policy: Policy,
     /// Path of health checks; `None` = no checks.
@@ -32,7 +32,7 @@ pub struct Care {
     pub out_for_s: Option<u64>,
 }
 
-impl Care {
+impl TargetOptions {
     /// Sets a property. Returns false if the name is unknown.
     pub(super) fn read(&mut self, name: &str, text: &str) -> Result<bool, Cause> {
         let seconds = || number(name, text, 1, SECONDS_MAX, "give seconds from 1 to 86400");
@@ -109,9 +109,9 @@ mod tests {
                 Policy::Hash(HashBy::Cookie("id".to_owned())),
             ),
         ] {
-            let mut care = Care::default();
-            assert_eq!(care.read("balance", text), Ok(true), "{text}");
-            assert_eq!(care.policy, policy);
+            let mut target_options = TargetOptions::default();
+            assert_eq!(target_options.read("balance", text), Ok(true), "{text}");
+            assert_eq!(target_options.policy, policy);
         }
     }
 
@@ -128,10 +128,10 @@ mod tests {
             ("out_after", "1001"),
             ("out_for", "x"),
         ] {
-            let problem = Care::default().read(name, text);
+            let problem = TargetOptions::default().read(name, text);
             assert!(problem.is_err(), "{name}={text}: {problem:?}");
         }
-        assert_eq!(Care::default().read("id", "x"), Ok(false));
-        assert_eq!(Care::default().read("out_after", "0"), Ok(true));
+        assert_eq!(TargetOptions::default().read("id", "x"), Ok(false));
+        assert_eq!(TargetOptions::default().read("out_after", "0"), Ok(true));
     }
 }
