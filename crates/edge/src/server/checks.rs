@@ -13,7 +13,7 @@ use crate::server::tasks::Ask;
 use crate::timers::{Timer, Timers};
 use crate::upstream::exchange::UpstreamExchange;
 use crate::upstream::parts::Upstream;
-use crate::upstream::{Change, Streaks};
+use crate::upstream::{Change, HealthThresholds};
 
 /// `User-Agent` of checks.
 const AGENT: &[u8] = b"fermata-edge (check)";
@@ -91,14 +91,14 @@ impl Upstream {
             return;
         };
         let is_good = outcome.is_ok_and(|status| WELL.contains(&status));
-        let streaks = Streaks {
+        let thresholds = HealthThresholds {
             rise: check.rise,
             fall: check.fall,
             believed_ms: BELIEVED_INTERVALS * check.interval_ms + check.timeout_ms,
         };
         let now_ms = worker.net.now_ms();
         let health = self.targets.health;
-        let change = health.on_check(slot, is_good, streaks, now_ms);
+        let change = health.on_check(slot, is_good, thresholds, now_ms);
         let (level, what) = match change {
             None => return,
             Some(Change::Back) => (LogLevel::Info, "is back: its checks are good".to_owned()),

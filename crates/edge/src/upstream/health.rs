@@ -107,7 +107,7 @@ pub struct HealthAtSend {
 
 /// Thresholds of health checks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Streaks {
+pub struct HealthThresholds {
     /// Successful checks in a row that bring a target back.
     pub rise: u64,
     /// Number of consecutive failed checks after which a target is taken out.
@@ -269,19 +269,19 @@ impl Health {
             .then_some(Change::Out)
     }
 
-    /// Counts a health check. `streaks` contains the numbers of consecutive results that change the verdict. A target's first check
+    /// Counts a health check. `thresholds` contains the numbers of consecutive results that change the verdict. A target's first check
     /// decides immediately. Only one process runs checks.
     pub fn on_check(
         &self,
         slot: TargetSlot,
         is_good: bool,
-        streaks: Streaks,
+        thresholds: HealthThresholds,
         now_ms: u64,
     ) -> Option<Change> {
         if !self.is_its(slot) {
             return None;
         }
-        self.set(slot, CHECKED_UNTIL_MS, now_ms + streaks.believed_ms);
+        self.set(slot, CHECKED_UNTIL_MS, now_ms + thresholds.believed_ms);
         let word = self.get(slot, CHECKS);
         // The count starts at one: zero means that the target was never checked.
         let (is_down, streak) = (word & IS_DOWN != 0, word & !IS_DOWN);
@@ -292,7 +292,11 @@ impl Health {
             return None;
         }
         let count = streak.max(1);
-        let needed = if is_good { streaks.rise } else { streaks.fall };
+        let needed = if is_good {
+            thresholds.rise
+        } else {
+            thresholds.fall
+        };
         if count < needed && !is_first {
             let down = if is_down { IS_DOWN } else { 0 };
             self.set(slot, CHECKS, (count + 1) | down);
@@ -383,7 +387,7 @@ mod tests {
         out_ms: 500,
     };
 
-    const STREAKS: Streaks = Streaks {
+    const THRESHOLDS: HealthThresholds = HealthThresholds {
         rise: 2,
         fall: 3,
         believed_ms: 1_000,
@@ -439,7 +443,7 @@ mod tests {
                     std::hint::spin_loop();
                 }
                 let slot = health.slot("a", 1).expect("a slot");
-                health.on_check(slot, false, STREAKS, 1);
+                health.on_check(slot, false, THRESHOLDS, 1);
                 (slot.at, health.state(slot, 1))
             };
             let taken: Vec<_> = std::thread::scope(|scope| {
@@ -476,7 +480,7 @@ mod tests {
         let health = health(1);
         let slot = health.slot("a", 0).expect("a slot");
         let check = |is_good| {
-            let change = health.on_check(slot, is_good, STREAKS, 0);
+            let change = health.on_check(slot, is_good, THRESHOLDS, 0);
             (change, health.state(slot, 0))
         };
         assert_eq!(check(false), (Some(Change::Out), State::Out), "the first");
@@ -537,8 +541,11 @@ mod tests {
     fn checks_that_nobody_makes_any_more_are_not_believed() {
         let health = health(1);
         let slot = health.slot("a", 0).expect("a slot");
-        assert_eq!(health.on_check(slot, false, STREAKS, 0), Some(Change::Out));
-        assert_eq!(health.on_check(slot, false, STREAKS, 500), None);
+        assert_eq!(
+            health.on_check(slot, false, THRESHOLDS, 0),
+            Some(Change::Out)
+        );
+        assert_eq!(health.on_check(slot, false, THRESHOLDS, 500), None);
         assert_eq!(health.state(slot, 1_500), State::Out);
         assert_eq!(health.state(slot, 1_501), State::Up);
     }
@@ -569,7 +576,7 @@ mod tests {
         for _ in 0..3 {
             assert_eq!(health.on_failure(old, at_send, now_ms, PASSIVE), None);
         }
-        assert_eq!(health.on_check(old, false, STREAKS, now_ms), None);
+        assert_eq!(health.on_check(old, false, THRESHOLDS, now_ms), None);
         assert_eq!(health.state(new, now_ms), State::Up);
         assert_eq!(health.figures(new), Figures::default());
         assert!(

@@ -31,8 +31,8 @@ mod pool;
 
 pub use balance::{Balancer, Candidate, HashBy, Policy};
 pub use health::{
-    Change, Figures, Health, HealthAtSend, MEMORY_WORDS, Passive, State, Streaks, TARGET_SLOTS_MAX,
-    TargetSlot,
+    Change, Figures, Health, HealthAtSend, HealthThresholds, MEMORY_WORDS, Passive, State,
+    TARGET_SLOTS_MAX, TargetSlot,
 };
 pub use pool::{Failure, Limits, Pool, Sent, may_retry};
 
