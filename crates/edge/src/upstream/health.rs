@@ -269,8 +269,8 @@ impl Health {
             .then_some(Change::Out)
     }
 
-    /// Counts a health check. `thresholds` contains the numbers of consecutive results that change the verdict. A target's first check
-    /// decides immediately. Only one process runs checks.
+    /// Counts a health check. `thresholds` contains the numbers of consecutive results that change the verdict. A target's first
+    /// check decides immediately. Only one process runs checks.
     pub fn on_check(
         &self,
         slot: TargetSlot,

@@ -39,7 +39,7 @@ pub(crate) enum Role {
     /// The worker with the socket.
     StatsPublisher(Box<StatsPublisher>),
     /// A worker that reports to the worker with the socket.
-    Teller(Box<Feed>),
+    Reporter(Box<Feed>),
 }
 
 /// State of the worker with the socket.
@@ -77,7 +77,7 @@ impl Stats {
         let connection_ttl_ms = settings.stats_connection_ttl_ms;
         let subscription_ttl_ms = settings.stats_subscription_ttl_ms;
         let role = match (worker, rendezvous) {
-            (1.., Some(path)) => Role::Teller(Box::new(Feed::new(path))),
+            (1.., Some(path)) => Role::Reporter(Box::new(Feed::new(path))),
             _ => Role::StatsPublisher(Box::new(StatsPublisher {
                 feeders: Feeders::default(),
                 // Sent twice per time to live, so that one packet may be lost.

@@ -44,7 +44,7 @@ impl Reports<'_> {
                     None => false,
                 }
             }
-            Some(Role::Teller(feed)) if feed.wire == Some(event.wire) => {
+            Some(Role::Reporter(feed)) if feed.wire == Some(event.wire) => {
                 if event.hangup {
                     self.end_feed()
                 } else {
@@ -52,7 +52,7 @@ impl Reports<'_> {
                 }
                 true
             }
-            Some(Role::Teller(_)) | None => false,
+            Some(Role::Reporter(_)) | None => false,
         }
     }
 
@@ -104,7 +104,7 @@ impl Reports<'_> {
         let Some(stats) = self.stats else {
             return;
         };
-        let Role::Teller(feed) = &mut stats.role else {
+        let Role::Reporter(feed) = &mut stats.role else {
             return;
         };
         if feed.wire.is_some() {
@@ -124,7 +124,7 @@ impl Reports<'_> {
     /// Sends changes to the worker with the stats socket. Drops them without a connection, because the complete state is sent after
     /// connecting.
     pub(super) fn send_notes(&mut self, notes: &[Note]) {
-        let Some(Role::Teller(feed)) = self.stats.as_mut().map(|it| &mut it.role) else {
+        let Some(Role::Reporter(feed)) = self.stats.as_mut().map(|it| &mut it.role) else {
             return;
         };
         if feed.wire.is_none() {
@@ -144,7 +144,7 @@ impl Reports<'_> {
     }
 
     fn flush_feed(&mut self) {
-        let Some(Role::Teller(feed)) = self.stats.as_mut().map(|it| &mut it.role) else {
+        let Some(Role::Reporter(feed)) = self.stats.as_mut().map(|it| &mut it.role) else {
             return;
         };
         let Some(wire) = feed.wire else {
@@ -168,7 +168,7 @@ impl Reports<'_> {
     }
 
     fn end_feed(&mut self) {
-        if let Some(Role::Teller(feed)) = self.stats.as_mut().map(|it| &mut it.role) {
+        if let Some(Role::Reporter(feed)) = self.stats.as_mut().map(|it| &mut it.role) {
             feed.out.clear();
             if let Some(wire) = feed.wire.take() {
                 self.worker.net.close_wire(wire);

@@ -285,13 +285,13 @@ impl Reports<'_> {
             Some(Role::StatsPublisher(_)) => {
                 self.take_notes(crate::pushpin::stats::feed::OWN, notes)
             }
-            Some(Role::Teller(_)) if !notes.is_empty() => self.send_notes(&notes),
-            Some(Role::Teller(_)) | None => {}
+            Some(Role::Reporter(_)) if !notes.is_empty() => self.send_notes(&notes),
+            Some(Role::Reporter(_)) | None => {}
         }
     }
 
     /// Applies changes of a worker.
-    fn take_notes(&mut self, teller: u64, notes: Vec<Note>) {
+    fn take_notes(&mut self, reporter: u64, notes: Vec<Note>) {
         let now_ms = self.worker.net.now_ms();
         for note in notes {
             let Some(stats) = self.stats else {
@@ -309,7 +309,7 @@ impl Reports<'_> {
                     count,
                 } => {
                     let mut news = Vec::new();
-                    let (part, key) = ((teller, route), (mode, channel));
+                    let (part, key) = ((reporter, route), (mode, channel));
                     publisher
                         .channel_counts
                         .set(now_ms, part, key, count, &mut news);
@@ -317,7 +317,7 @@ impl Reports<'_> {
                 }
                 Note::Connections { route, count } => {
                     publisher.routes.pass(now_ms);
-                    publisher.routes.set(teller, &route, count);
+                    publisher.routes.set(reporter, &route, count);
                 }
                 Note::Client(client) => {
                     let packet = Packet::Connection {
