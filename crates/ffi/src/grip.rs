@@ -12,9 +12,9 @@ use fermata_grip::last;
 use fermata_io::shm::Shared;
 use fermata_io::{Driver, thread};
 use fermata_origin::address::AddressError;
-use fermata_origin::courier::{CourierError, Level, Log};
+use fermata_origin::edge_publisher::{EdgePublisherError, Level, Log};
 use fermata_origin::edges::EdgeError;
-use fermata_origin::{Courier, Edges, Item, Next, Source, answer};
+use fermata_origin::{EdgePublisher, Edges, Item, Next, Source, answer};
 
 use crate::abi::{FmStr, array};
 
@@ -68,7 +68,7 @@ const WORDS: usize = 2;
 /// A worker's connection to the edges.
 pub(crate) struct Grip {
     edges: Edges,
-    couriers: Vec<Courier>,
+    edge_publishers: Vec<EdgePublisher>,
 }
 
 /// Reasons why the edges cannot be set up. All but the last are errors in the setting.
@@ -124,15 +124,15 @@ impl Front {
         let timeout = FINISH.min(publish_timeout(settings));
         let until = Instant::now() + FINISH;
         let begun = self.progress.begin(self.edges, timeout, published, logger);
-        let couriers: Vec<Courier> = begun
+        let edge_publishers: Vec<EdgePublisher> = begun
             .into_iter()
-            .filter_map(|courier| warn(courier, logger))
+            .filter_map(|edge_publisher| warn(edge_publisher, logger))
             .collect();
-        for courier in &couriers {
-            courier.end();
+        for edge_publisher in &edge_publishers {
+            edge_publisher.end();
         }
-        for courier in &couriers {
-            if !courier.finish(until) {
+        for edge_publisher in &edge_publishers {
+            if !edge_publisher.finish(until) {
                 let message = "an edge is not told what was published last (grip_url): it does not take it in time";
                 logger.write(LogLevel::Warning, unix_ms(), message);
             }
@@ -147,12 +147,12 @@ impl Progress {
         timeout: Duration,
         published: &dyn Fn() -> Follower,
         logger: &Logger,
-    ) -> Vec<Result<Courier, CourierError>> {
+    ) -> Vec<Result<EdgePublisher, EdgePublisherError>> {
         let words = self.words.chunks_exact(WORDS);
         let each = edges.into_addresses().into_iter().zip(words);
         each.map(|(address, words)| {
             let records = Records::begin(published(), words, self);
-            Courier::begin(address, timeout, records, log(logger.clone()), &|work| {
+            EdgePublisher::begin(address, timeout, records, log(logger.clone()), &|work| {
                 let handle = thread::begin("fermata-grip", STACK_BYTES, work)?;
                 Ok(handle.thread().clone())
             })
@@ -165,7 +165,7 @@ impl Grip {
     /// Starts the sending threads. Only the first worker has these threads. They send the events of all workers.
     pub(crate) fn begin<D: Driver>(front: Front, worker: &mut Worker<D>) -> Box<Grip> {
         let Front { edges, progress } = front;
-        let mut couriers = Vec::new();
+        let mut edge_publishers = Vec::new();
         if worker.index() == 0 {
             let settings = worker.settings();
             let timeout = publish_timeout(settings);
@@ -180,21 +180,24 @@ impl Grip {
                 ),
                 _ => Vec::new(),
             };
-            for courier in begun {
-                let Some(courier) = warn(courier, &worker.net.logger()) else {
+            for edge_publisher in begun {
+                let Some(edge_publisher) = warn(edge_publisher, &worker.net.logger()) else {
                     continue;
                 };
-                worker.channels.tell_follower(courier.thread(), {
-                    let figures = courier.figures();
+                worker.channels.tell_follower(edge_publisher.thread(), {
+                    let figures = edge_publisher.figures();
                     Box::new(move || {
                         [&figures.taken, &figures.refused, &figures.lost]
                             .map(|it| it.load(Ordering::Relaxed))
                     })
                 });
-                couriers.push(courier);
+                edge_publishers.push(edge_publisher);
             }
         }
-        Box::new(Grip { edges, couriers })
+        Box::new(Grip {
+            edges,
+            edge_publishers,
+        })
     }
 
     /// Responds to a hold with an instruction if one of the edges signed the request. Returns `None` if this server must hold the
@@ -220,11 +223,11 @@ impl Grip {
     /// in time.
     pub(crate) fn finish(&self) {
         let until = Instant::now() + FINISH;
-        for courier in &self.couriers {
-            courier.end();
+        for edge_publisher in &self.edge_publishers {
+            edge_publisher.end();
         }
-        for courier in &self.couriers {
-            courier.finish(until);
+        for edge_publisher in &self.edge_publishers {
+            edge_publisher.finish(until);
         }
     }
 }
@@ -270,8 +273,11 @@ fn publish_timeout(settings: &Settings) -> Duration {
     Duration::from_millis(settings.grip_publish_timeout_ms)
 }
 
-fn warn(courier: Result<Courier, CourierError>, logger: &Logger) -> Option<Courier> {
-    courier
+fn warn(
+    edge_publisher: Result<EdgePublisher, EdgePublisherError>,
+    logger: &Logger,
+) -> Option<EdgePublisher> {
+    edge_publisher
         .inspect_err(|error| {
             logger.write(LogLevel::Error, unix_ms(), &format!("grip_url: {error}"))
         })

@@ -10,8 +10,8 @@ use serde_json::{Map, Value, json};
 pub(crate) const BATCH_ITEMS_MAX: usize = 100;
 /// Content size in bytes at which no further item is added to a request: half of Pushpin's limit.
 const BATCH_BYTES_MAX: usize = 400_000;
-/// Minimum number of items that are read from the source, whatever their size. With a second item, the courier can test whether
-/// the edge refuses only the first one.
+/// Minimum number of items that are read from the source, whatever their size. With a second item, the publisher can test
+/// whether the edge refuses only the first one.
 const ITEMS_MIN: usize = 2;
 
 /// A published item.

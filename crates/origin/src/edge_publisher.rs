@@ -24,7 +24,7 @@ const PAUSE_MAX: Duration = Duration::from_secs(5);
 const LOOK: Duration = Duration::from_secs(60);
 /// Minimum interval between log messages about an unavailable edge.
 const SAY_AGAIN: Duration = Duration::from_secs(60);
-/// Number of consecutive refusals of unclear cause ([`PublishError::is_doubtful`]) after which the courier tests whether a
+/// Number of consecutive refusals of unclear cause ([`PublishError::is_doubtful`]) after which the publisher tests whether a
 /// single item is the cause.
 const DOUBTS: u32 = 4;
 
@@ -32,7 +32,7 @@ const DOUBTS: u32 = 4;
 pub enum Next {
     /// An item.
     Item(Item),
-    /// Items were lost, because the courier did not read them in time.
+    /// Items were lost, because the publisher did not read them in time.
     Lost,
     /// No item yet.
     Nothing,
@@ -47,7 +47,7 @@ pub trait Source: Send + 'static {
     fn acknowledge(&mut self, place: u64);
 }
 
-/// Counters of a courier.
+/// Counters of a publisher.
 #[derive(Default)]
 pub struct Figures {
     /// Items that the edge has accepted.
@@ -74,7 +74,7 @@ pub type Log = Box<dyn Fn(Level, &str) + Send>;
 pub type Begin<'a> = &'a dyn Fn(Box<dyn FnOnce() + Send>) -> std::io::Result<Thread>;
 
 /// Handle of the thread.
-pub struct Courier {
+pub struct EdgePublisher {
     shared: Arc<Shared>,
     thread: Thread,
     ended: mpsc::Receiver<bool>,
@@ -111,9 +111,9 @@ enum Step {
     Pause,
 }
 
-/// Reason why a courier cannot start.
+/// Reason why a publisher cannot start.
 #[derive(Debug, thiserror::Error)]
-pub enum CourierError {
+pub enum EdgePublisherError {
     /// The address is a ZeroMQ endpoint.
     #[error(
         "give the http:// address of the edge's control port: ZeroMQ does not report whether an item was accepted"
@@ -127,7 +127,7 @@ pub enum CourierError {
     Thread(io::Error),
 }
 
-impl Courier {
+impl EdgePublisher {
     /// Starts publishing a source's items to the edge at an address.
     ///
     /// # Errors
@@ -138,9 +138,9 @@ impl Courier {
         source: impl Source,
         log: Log,
         begin: Begin<'_>,
-    ) -> Result<Self, CourierError> {
+    ) -> Result<Self, EdgePublisherError> {
         let Transport::Http(url) = &address.transport else {
-            return Err(CourierError::ZeroMq);
+            return Err(EdgePublisherError::ZeroMq);
         };
         let mut client = Client::new(url.clone(), timeout);
         // Prepare the client here. Otherwise the thread would read the environment, which the application may change.
@@ -163,7 +163,7 @@ impl Courier {
             // The receiver may have been dropped.
             let _ = end.send(is_all_told);
         }))
-        .map_err(CourierError::Thread)?;
+        .map_err(EdgePublisherError::Thread)?;
         Ok(Self {
             shared,
             thread,
@@ -176,7 +176,7 @@ impl Courier {
         self.thread.clone()
     }
 
-    /// Returns the counters of the courier.
+    /// Returns the counters of the publisher.
     pub fn figures(&self) -> Arc<Figures> {
         Arc::clone(&self.shared.figures)
     }
@@ -417,7 +417,7 @@ mod tests {
 
     type Lines = Arc<Mutex<Vec<(Level, String)>>>;
 
-    fn courier(port: u16, source: Fake, lines: &Lines) -> Courier {
+    fn edge_publisher(port: u16, source: Fake, lines: &Lines) -> EdgePublisher {
         let address = Address::parse(&format!("http://127.0.0.1:{port}")).expect("an address");
         let lines = Arc::clone(lines);
         let log = Box::new(move |level, line: &str| {
@@ -427,7 +427,8 @@ mod tests {
                 .push((level, line.to_owned()));
         });
         let begin = |work: Box<dyn FnOnce() + Send>| Ok(thread::spawn(work).thread().clone());
-        Courier::begin(address, Duration::from_secs(10), source, log, &begin).expect("a thread")
+        EdgePublisher::begin(address, Duration::from_secs(10), source, log, &begin)
+            .expect("a thread")
     }
 
     /// Serves connections one after the other with the responses of `answer`, until `answer` returns `None`. Returns the received
@@ -493,11 +494,11 @@ mod tests {
     fn publishes_items_in_order_over_one_connection() {
         let (listener, port) = listener();
         let (source, lines) = (Fake::default(), Lines::default());
-        let courier = courier(port, source.clone(), &lines);
+        let edge_publisher = edge_publisher(port, source.clone(), &lines);
         for id in 0..250 {
             source.put(id);
         }
-        courier.thread().unpark();
+        edge_publisher.thread().unpark();
         let mut seen = 0;
         let items = edge(&listener, |items| {
             assert!(items.len() <= BATCH_ITEMS_MAX);
@@ -517,8 +518,8 @@ mod tests {
             json!({"channel": "c", "id": "1", "prev-id": "0", "formats": {
                 "http-stream": {"content": "data: 1\n\n"}}})
         );
-        assert!(courier.finish(later()));
-        assert_eq!(courier.figures().taken.load(Ordering::Relaxed), 250);
+        assert!(edge_publisher.finish(later()));
+        assert_eq!(edge_publisher.figures().taken.load(Ordering::Relaxed), 250);
         assert_eq!(source.1.load(Ordering::Relaxed), 250);
         assert_eq!(*lines.lock().expect("no panic"), []);
     }
@@ -527,11 +528,11 @@ mod tests {
     fn unavailable_edge_receives_everything_later() {
         let (listener, port) = listener();
         let (source, lines) = (Fake::with(3), Lines::default());
-        let courier = courier(port, source.clone(), &lines);
+        let edge_publisher = edge_publisher(port, source.clone(), &lines);
         let mut answers = VecDeque::from([Some((503, false)), Some((429, true)), None]);
         let items = edge(&listener, |_| answers.pop_front().flatten());
         assert_eq!(ids(&items), ["0", "1", "2"]);
-        assert!(courier.finish(later()));
+        assert!(edge_publisher.finish(later()));
         let lines = lines.lock().expect("no panic");
         let levels: Vec<Level> = lines.iter().map(|(level, _)| *level).collect();
         assert_eq!(levels, [Level::Warning, Level::Info], "{lines:?}");
@@ -543,15 +544,15 @@ mod tests {
         let (listener, port) = listener();
         let (source, lines) = (Fake::with(3), Lines::default());
         source.0.lock().expect("no panic").push_front(Next::Lost);
-        let courier = courier(port, source.clone(), &lines);
+        let edge_publisher = edge_publisher(port, source.clone(), &lines);
         let items = edge(&listener, |items| match ids(items)[..] {
             ["2"] => None,
             ref ids if ids.contains(&"1") => Some((400, true)),
             _ => Some((200, true)),
         });
         assert_eq!(ids(&items), ["0", "2"]);
-        assert!(courier.finish(later()));
-        let figures = courier.figures();
+        assert!(edge_publisher.finish(later()));
+        let figures = edge_publisher.figures();
         let counts = [&figures.taken, &figures.refused, &figures.lost];
         assert_eq!(counts.map(|it| it.load(Ordering::Relaxed)), [2, 1, 1]);
         assert_eq!(lines.lock().expect("no panic").len(), 2);
@@ -562,7 +563,7 @@ mod tests {
     fn item_that_always_fails_does_not_block_others() {
         let (listener, port) = listener();
         let (source, lines) = (Fake::with(4), Lines::default());
-        let courier = courier(port, source.clone(), &lines);
+        let edge_publisher = edge_publisher(port, source.clone(), &lines);
         let items = edge(&listener, |items| match ids(items)[..] {
             // Like a filter in front of the edge.
             ref ids if ids.contains(&"1") => Some((403, true)),
@@ -570,8 +571,8 @@ mod tests {
             _ => Some((200, true)),
         });
         assert_eq!(ids(&items), ["0", "2", "3"]);
-        assert!(courier.finish(later()));
-        let figures = courier.figures();
+        assert!(edge_publisher.finish(later()));
+        let figures = edge_publisher.figures();
         let counts = [&figures.taken, &figures.refused, &figures.lost];
         assert_eq!(counts.map(|it| it.load(Ordering::Relaxed)), [3, 1, 0]);
         assert_eq!(source.1.load(Ordering::Relaxed), 4);
@@ -581,7 +582,7 @@ mod tests {
     fn edge_that_refuses_everything_receives_it_later() {
         let (listener, port) = listener();
         let (source, lines) = (Fake::with(3), Lines::default());
-        let courier = courier(port, source.clone(), &lines);
+        let edge_publisher = edge_publisher(port, source.clone(), &lines);
         // The edge rejects the key for a while: for the batch, for single items and for the items sent to compare.
         let (mut refusals, mut taken) = (2 * DOUBTS + 2, 0);
         let items = edge(&listener, |items| {
@@ -595,8 +596,8 @@ mod tests {
         let mut ids = ids(&items);
         ids.sort_unstable();
         assert_eq!(ids, ["0", "1", "2"]);
-        assert!(courier.finish(later()));
-        assert_eq!(courier.figures().refused.load(Ordering::Relaxed), 0);
+        assert!(edge_publisher.finish(later()));
+        assert_eq!(edge_publisher.figures().refused.load(Ordering::Relaxed), 0);
         assert_eq!(source.1.load(Ordering::Relaxed), 3);
     }
 
@@ -606,17 +607,18 @@ mod tests {
         drop(listener);
         let (source, lines) = (Fake::default(), Lines::default());
         source.put(0);
-        let courier = courier(port, source.clone(), &lines);
+        let edge_publisher = edge_publisher(port, source.clone(), &lines);
         while lines.lock().expect("no panic").is_empty() {
             thread::yield_now();
         }
         // The thread ends by itself, and reports the unsent item.
-        assert!(!courier.finish(later()));
-        assert_eq!(courier.figures().taken.load(Ordering::Relaxed), 0);
+        assert!(!edge_publisher.finish(later()));
+        assert_eq!(edge_publisher.figures().taken.load(Ordering::Relaxed), 0);
         assert_eq!(source.1.load(Ordering::Relaxed), 0);
         let zeromq = Address::parse("tcp://127.0.0.1:5560").expect("an address");
         let begin = |_: Box<dyn FnOnce() + Send>| Ok(thread::current());
-        let refused = Courier::begin(zeromq, LOOK, Fake::default(), Box::new(|_, _| {}), &begin);
+        let refused =
+            EdgePublisher::begin(zeromq, LOOK, Fake::default(), Box::new(|_, _| {}), &begin);
         let refused = refused.err().expect("ZeroMQ").to_string();
         assert!(refused.contains("http://"), "{refused}");
     }
