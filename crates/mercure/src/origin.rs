@@ -11,7 +11,7 @@ pub enum Allowed {
     /// The page may not read.
     Refused,
     /// Every page may read, but without cookies.
-    Anybody,
+    AnyOrigin,
     /// This page may read, with cookies.
     This,
 }
@@ -41,7 +41,7 @@ impl Origins {
         if self.0.iter().any(|known| is_it(&known)) {
             Allowed::This
         } else if self.0.iter().any(|known| known == "*") {
-            Allowed::Anybody
+            Allowed::AnyOrigin
         } else {
             Allowed::Refused
         }
@@ -76,7 +76,7 @@ mod tests {
         }
         let all = Origins::new(["*", "https://a.example"].map(str::to_owned));
         assert_eq!(all.allow("https://a.example"), Allowed::This);
-        assert_eq!(all.allow("https://c.example"), Allowed::Anybody);
+        assert_eq!(all.allow("https://c.example"), Allowed::AnyOrigin);
         assert_eq!(
             of_referer("https://a.example/b?c"),
             Some("https://a.example")

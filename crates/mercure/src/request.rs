@@ -186,7 +186,7 @@ pub fn headers(hub: &Hub, request: &Request<'_>) -> Vec<(&'static str, String)> 
     };
     match hub.cors_origins.allow(origin) {
         Allowed::Refused => return headers,
-        Allowed::Anybody => headers.push(("Access-Control-Allow-Origin", "*".to_owned())),
+        Allowed::AnyOrigin => headers.push(("Access-Control-Allow-Origin", "*".to_owned())),
         Allowed::This => {
             headers.push(("Access-Control-Allow-Origin", origin.to_owned()));
             headers.push(("Access-Control-Allow-Credentials", "true".to_owned()));
