@@ -73,7 +73,7 @@ pub fn client_config(options: &ClientOptions) -> Result<Arc<ClientConfig>, LoadE
     let builder = if options.is_insecure {
         builder
             .dangerous()
-            .with_custom_certificate_verifier(Arc::new(Anybody(provider)))
+            .with_custom_certificate_verifier(Arc::new(AcceptAnyCertificate(provider)))
     } else {
         let roots = Arc::new(roots(options)?);
         let verifier = WebPkiServerVerifier::builder_with_provider(roots, provider)
@@ -158,9 +158,9 @@ fn unusable(setting: &'static str, error: &Error) -> LoadError {
 
 /// Accepts every certificate, but still checks that the server has its private key.
 #[derive(Debug)]
-struct Anybody(Arc<CryptoProvider>);
+struct AcceptAnyCertificate(Arc<CryptoProvider>);
 
-impl ServerCertVerifier for Anybody {
+impl ServerCertVerifier for AcceptAnyCertificate {
     fn verify_server_cert(
         &self,
         _end_entity: &CertificateDer<'_>,
