@@ -66,7 +66,7 @@ pub(crate) struct Post {
 }
 
 /// A record that the log has not acknowledged.
-pub(crate) struct Flight {
+pub(crate) struct PendingRecord {
     pub post: u64,
     pub record: PublishId,
     pub is_first: bool,
@@ -78,7 +78,7 @@ pub(crate) struct Flight {
 pub(crate) struct Posts {
     pub posts: HashMap<u64, Post>,
     /// Records by the number under which this worker published them.
-    pub flights: HashMap<u64, Flight>,
+    pub pending_records: HashMap<u64, PendingRecord>,
     pub last: u64,
     /// Time of the next check, for records without acknowledgement.
     pub due_ms: Option<u64>,

@@ -12,7 +12,7 @@ use fermata_engine::{
 };
 
 use crate::gateway::Gateway;
-use crate::posts::{Flight, Post, Publication, Reply};
+use crate::posts::{PendingRecord, Post, Publication, Reply};
 
 /// Maximum number of waiting posts of a worker. Further posts are refused immediately.
 const POSTS_MAX: usize = 1024;
@@ -55,16 +55,16 @@ impl Gateway<'_> {
     /// Handles acknowledgements of the log, and retries events that found no room.
     pub(crate) fn go_on_publishing(&mut self) {
         while let Some(user) = self.worker.channels.next_published_beside() {
-            self.end_flight(user);
+            self.end_pending_record(user);
         }
         let now_ms = self.worker.net.now_ms();
         if self.hub.posts.due_ms.is_none_or(|due_ms| due_ms > now_ms) {
             return;
         }
         self.hub.posts.due_ms = None;
-        let waiting: Vec<u64> = self.hub.posts.flights.keys().copied().collect();
+        let waiting: Vec<u64> = self.hub.posts.pending_records.keys().copied().collect();
         for user in waiting {
-            self.end_flight(user);
+            self.end_pending_record(user);
         }
         let mut posts: Vec<u64> = self.hub.posts.posts.keys().copied().collect();
         // Retry posts in the order of their arrival.
@@ -114,13 +114,13 @@ impl Gateway<'_> {
                 Ok(Publishing::Pending(record)) => {
                     post.pending += 1;
                     let until_ms = post.began_ms + wait_ms;
-                    let flight = Flight {
+                    let pending_record = PendingRecord {
                         post: number,
                         record,
                         is_first,
                         is_essential: publication.is_essential,
                     };
-                    self.hub.posts.flights.insert(user, flight);
+                    self.hub.posts.pending_records.insert(user, pending_record);
                     self.hub.posts.look_at(until_ms);
                 }
                 Ok(Publishing::Later) => {
@@ -136,24 +136,27 @@ impl Gateway<'_> {
     }
 
     /// Checks whether a record was acknowledged or refused.
-    fn end_flight(&mut self, user: u64) {
+    fn end_pending_record(&mut self, user: u64) {
         let posts = &mut self.hub.posts;
-        let Some(flight) = posts.flights.get(&user) else {
+        let Some(pending_record) = posts.pending_records.get(&user) else {
             // An earlier check has already completed the record.
             return;
         };
-        let (number, is_first) = (flight.post, flight.is_first);
+        let (number, is_first) = (pending_record.post, pending_record.is_first);
         let Some(post) = posts.posts.get_mut(&number) else {
             return missed(());
         };
-        let Some(outcome) = self.worker.end_publish(flight.record, post.began_ms) else {
+        let Some(outcome) = self
+            .worker
+            .end_publish(pending_record.record, post.began_ms)
+        else {
             let until_ms = post.began_ms + self.worker.settings().publish_wait_ms_max;
             posts.look_at(until_ms);
             return;
         };
         post.pending -= 1;
-        let is_essential = flight.is_essential;
-        posts.flights.remove(&user);
+        let is_essential = pending_record.is_essential;
+        posts.pending_records.remove(&user);
         match outcome {
             Ok(id) => note_id(post, is_first, &id),
             Err(failure) => self.note_failure(number, is_essential, failure),

@@ -49,7 +49,7 @@ pub(crate) struct Post {
 
 /// An item without an acknowledgement.
 #[derive(Debug)]
-pub(crate) struct Flight {
+pub(crate) struct PendingRecord {
     pub queued: Queued,
     /// Id of the record in the outbox.
     pub record: PublishId,
@@ -61,7 +61,7 @@ pub(crate) struct Flight {
 pub(crate) struct Posts {
     pub posts: HashMap<u64, Post>,
     /// Items by their `user` number, in the order of appending.
-    pub flights: BTreeMap<u64, Flight>,
+    pub pending_records: BTreeMap<u64, PendingRecord>,
     last: u64,
     /// Position by channel up to which items of other edges were read.
     read: HashMap<Vec<u8>, String>,
@@ -135,14 +135,14 @@ impl Posts {
 
     /// Returns the time of the next check for time-outs.
     pub fn due_ms(&self, now_ms: u64) -> Option<u64> {
-        let is_empty = self.flights.is_empty() && self.posts.is_empty();
+        let is_empty = self.pending_records.is_empty() && self.posts.is_empty();
         (!is_empty).then_some(now_ms + LOOK_MS)
     }
 
     /// Returns the items that timed out, by `user` number.
     pub fn overdue(&self, now_ms: u64, wait_ms: u64) -> Vec<u64> {
-        let flights = self.flights.iter();
-        flights
+        let pending_records = self.pending_records.iter();
+        pending_records
             .filter(|(_, it)| it.began_ms + wait_ms <= now_ms)
             .map(|(user, _)| *user)
             .collect()

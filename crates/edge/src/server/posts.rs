@@ -16,7 +16,7 @@ use fermata_grip::item::Item;
 use crate::client::delivery;
 use crate::client::source::Engine;
 use crate::publish::parts::Publishing;
-use crate::publish::posts::{Flight, Post, Refusal, Reply, is_for_good};
+use crate::publish::posts::{PendingRecord, Post, Refusal, Reply, is_for_good};
 use crate::publish::sequence::{Queued, encoded};
 use crate::server::publish::Publications;
 
@@ -84,12 +84,15 @@ impl Publications<'_> {
                     if !queued.is_late {
                         self.reports().on_published(&queued.item);
                     }
-                    let flight = Flight {
+                    let pending_record = PendingRecord {
                         queued,
                         record,
                         began_ms,
                     };
-                    self.publishing.posts.flights.insert(user, flight);
+                    self.publishing
+                        .posts
+                        .pending_records
+                        .insert(user, pending_record);
                 }
                 Ok(Begun::Later) => {
                     self.put_back(queued);
@@ -154,15 +157,16 @@ impl Publications<'_> {
     fn end_flights(&mut self, users: Vec<u64>) {
         let mut again = BTreeMap::new();
         for user in users {
-            let Some(flight) = self.publishing.posts.flights.get(&user) else {
+            let Some(pending_record) = self.publishing.posts.pending_records.get(&user) else {
                 // The item was already handled.
                 continue;
             };
-            let (record, began_ms) = (flight.record, flight.began_ms);
+            let (record, began_ms) = (pending_record.record, pending_record.began_ms);
             let Some(outcome) = self.worker.end_publish(record, began_ms) else {
                 continue;
             };
-            let Some(Flight { mut queued, .. }) = self.publishing.posts.flights.remove(&user)
+            let Some(PendingRecord { mut queued, .. }) =
+                self.publishing.posts.pending_records.remove(&user)
             else {
                 missed(());
                 continue;

@@ -326,10 +326,10 @@ impl Publishing {
         let Some(id) = id.filter(|_| self.is_in_cluster) else {
             return;
         };
-        let mut flights = self.posts.flights.values_mut();
-        let first = flights.find(|it| it.queued.is(channel, &id));
+        let mut pending_records = self.posts.pending_records.values_mut();
+        let first = pending_records.find(|it| it.queued.is(channel, &id));
         let first = match first {
-            Some(flight) => Some(&mut flight.queued),
+            Some(pending_record) => Some(&mut pending_record.queued),
             None => self.sequence.queued_mut(channel, &id),
         };
         // If there is no such item, the first item is in the log, or waits for its predecessor.
