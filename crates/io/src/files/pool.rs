@@ -29,7 +29,7 @@ struct Shared {
     is_over: bool,
 }
 
-struct Meeting {
+struct PoolState {
     shared: Mutex<Shared>,
     /// Signalled when an operation is queued, or when the pool shuts down.
     has_work: Condvar,
@@ -38,7 +38,7 @@ struct Meeting {
     waker: Waker,
 }
 
-impl Meeting {
+impl PoolState {
     fn lock(&self) -> MutexGuard<'_, Shared> {
         // No code between lock and unlock can panic and leave the state inconsistent.
         self.shared.lock().unwrap_or_else(PoisonError::into_inner)
@@ -46,7 +46,7 @@ impl Meeting {
 }
 
 pub(super) struct Pool {
-    meeting: Arc<Meeting>,
+    state: Arc<PoolState>,
     threads: Vec<JoinHandle<()>>,
     threads_max: usize,
 }
@@ -54,7 +54,7 @@ pub(super) struct Pool {
 impl Pool {
     pub fn new(threads_max: usize, waker: Waker) -> Pool {
         Pool {
-            meeting: Arc::new(Meeting {
+            state: Arc::new(PoolState {
                 shared: Mutex::default(),
                 has_work: Condvar::new(),
                 has_ended: Condvar::new(),
@@ -67,7 +67,7 @@ impl Pool {
 
     /// Queues an operation. Returns it if no thread can be started at all.
     pub fn submit(&mut self, job: JobId, op: Op) -> Result<(), Op> {
-        let mut shared = self.meeting.lock();
+        let mut shared = self.state.lock();
         let needs_thread =
             shared.idle <= shared.work.len() && self.threads.len() < self.threads_max;
         if needs_thread {
@@ -77,25 +77,25 @@ impl Pool {
             {
                 return Err(op);
             }
-            shared = self.meeting.lock();
+            shared = self.state.lock();
         }
         shared.work.push_back((job, op));
         drop(shared);
-        self.meeting.has_work.notify_one();
+        self.state.has_work.notify_one();
         Ok(())
     }
 
     /// Moves completed operations to `ended`.
     pub fn reap(&self, ended: &mut Vec<Ended>) {
-        ended.append(&mut self.meeting.lock().ended);
+        ended.append(&mut self.state.lock().ended);
     }
 
     /// Waits until an operation has completed. At least one must be in progress.
     pub fn wait(&self) {
-        let mut shared = self.meeting.lock();
+        let mut shared = self.state.lock();
         while shared.ended.is_empty() {
             shared = self
-                .meeting
+                .state
                 .has_ended
                 .wait(shared)
                 .unwrap_or_else(PoisonError::into_inner);
@@ -103,8 +103,8 @@ impl Pool {
     }
 
     fn begin_thread(&mut self) -> io::Result<()> {
-        let meeting = Arc::clone(&self.meeting);
-        let begun = thread::begin("fermata-files", STACK_BYTES, move || work(&meeting))?;
+        let state = Arc::clone(&self.state);
+        let begun = thread::begin("fermata-files", STACK_BYTES, move || work(&state))?;
         self.threads.push(begun);
         Ok(())
     }
@@ -112,8 +112,8 @@ impl Pool {
 
 impl Drop for Pool {
     fn drop(&mut self) {
-        self.meeting.lock().is_over = true;
-        self.meeting.has_work.notify_all();
+        self.state.lock().is_over = true;
+        self.state.has_work.notify_all();
         for thread in self.threads.drain(..) {
             // Ignore errors: operations do not panic, and no caller can receive them.
             let _ = thread.join();
@@ -121,21 +121,21 @@ impl Drop for Pool {
     }
 }
 
-fn work(meeting: &Meeting) {
-    let mut shared = meeting.lock();
+fn work(state: &PoolState) {
+    let mut shared = state.lock();
     loop {
         if let Some((job, mut op)) = shared.work.pop_front() {
             drop(shared);
             let answer = op.run();
-            shared = meeting.lock();
+            shared = state.lock();
             shared.ended.push((job, op, answer));
-            meeting.has_ended.notify_one();
-            meeting.waker.wake();
+            state.has_ended.notify_one();
+            state.waker.wake();
         } else if shared.is_over {
             return;
         } else {
             shared.idle += 1;
-            shared = meeting
+            shared = state
                 .has_work
                 .wait(shared)
                 .unwrap_or_else(PoisonError::into_inner);
