@@ -73,7 +73,7 @@ pub(crate) struct Redis {
     scripts: [Vec<u8>; 4],
     /// Commands without a reply, in order, with the time when each was sent.
     pending: VecDeque<(Pending, u64)>,
-    flight: InFlightQueue,
+    in_flight: InFlightQueue,
     /// Records for the next append: their encoded arguments (`batch`), and their positions in the outbox (`batched`).
     batch: Vec<u8>,
     batched: Vec<u64>,
@@ -143,7 +143,7 @@ impl Redis {
             login: Login::default(),
             scripts: Default::default(),
             pending: VecDeque::new(),
-            flight: InFlightQueue::default(),
+            in_flight: InFlightQueue::default(),
             batch: Vec::new(),
             batched: Vec::new(),
             input: Vec::new(),
@@ -318,7 +318,7 @@ impl Redis {
 
     pub fn poll_event(&mut self) -> Option<Event> {
         let event = self.events.pop_front();
-        event.or_else(|| self.flight.released().map(Event::Released))
+        event.or_else(|| self.in_flight.released().map(Event::Released))
     }
 
     pub fn transmit(&mut self) -> &mut Vec<u8> {
@@ -455,7 +455,8 @@ impl Redis {
         self.batched.clear();
         self.input = Vec::new();
         self.output.clear();
-        self.events.extend(self.flight.clear().map(Event::Released));
+        self.events
+            .extend(self.in_flight.clear().map(Event::Released));
         self.events.push_back(Event::Rewind);
     }
 }

@@ -10,7 +10,7 @@ impl Redis {
     pub fn can_send(&self) -> bool {
         self.is_live
             && self.write == Write::Taken
-            && self.flight.len() < IN_FLIGHT_MAX
+            && self.in_flight.len() < IN_FLIGHT_MAX
             && self.output.len() + self.batch.len() < UNSENT_BYTES_MAX
     }
 
@@ -18,7 +18,7 @@ impl Redis {
     pub fn send(&mut self, record: &Outgoing<'_>, now_ms: u64) {
         self.now_ms = now_ms;
         // No floor is needed, because the script itself checks the epoch.
-        self.flight.push(record.outbox, now_ms, false, 0);
+        self.in_flight.push(record.outbox, now_ms, false, 0);
         resp::argument(&mut self.batch, record.outbox.to_string().as_bytes());
         resp::argument(&mut self.batch, record.channel);
         // The first byte separates names from kinds: see `APPEND`.
@@ -42,8 +42,8 @@ impl Redis {
     }
 
     pub fn discard(&mut self, outbox: u64, now_ms: u64) {
-        self.flight.push(outbox, now_ms, true, 0);
-        self.flight.settle(outbox);
+        self.in_flight.push(outbox, now_ms, true, 0);
+        self.in_flight.settle(outbox);
     }
 
     /// Sends the batched records.
@@ -110,8 +110,9 @@ impl Redis {
         };
         self.batch.clear();
         self.batched.clear();
-        if self.flight.len() > 0 {
-            self.events.extend(self.flight.clear().map(Event::Released));
+        if self.in_flight.len() > 0 {
+            self.events
+                .extend(self.in_flight.clear().map(Event::Released));
             self.events.push_back(Event::Rewind);
         }
         self.write = Write::Refused {
@@ -143,7 +144,7 @@ impl Redis {
             // Acknowledgements arrive in the order of the log, so the last one is the newest.
             self.acknowledged = Some((place, stored_ms));
             self.events.push_back(Event::Accepted { outbox, place });
-            self.flight.settle(outbox);
+            self.in_flight.settle(outbox);
             self.refusals = 0;
         }
         self.write = Write::Taken;
