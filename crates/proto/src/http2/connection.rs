@@ -168,7 +168,7 @@ pub(super) enum Drain {
 pub(super) const DRAIN_PING: [u8; 8] = *b"fm-drain";
 
 /// Stream identifier and priority of a PRIORITY_UPDATE that arrived before the stream was opened.
-pub(super) type Early = (u32, Priority);
+pub(super) type EarlyPriority = (u32, Priority);
 
 /// Number of streams whose priority is stored before they are opened (RFC 9218, section 7.1).
 pub(super) const EARLY_PRIORITIES: usize = 4;
@@ -197,7 +197,7 @@ pub struct Connection {
     /// Next stream that this side opens.
     pub(super) own_next: u32,
     pub(super) meters: Meters,
-    pub(super) early: [Early; EARLY_PRIORITIES],
+    pub(super) early: [EarlyPriority; EARLY_PRIORITIES],
     /// Time when SETTINGS were sent that the peer has not acknowledged.
     pub(super) settings_sent_ms: Option<u32>,
     pub(super) drain: Drain,
