@@ -72,6 +72,7 @@ impl Filter {
         match self {
             Self::SkipSelf => {
                 let user = value(subscriber.meta(), "user");
+                // A connection without a user is no sender.
                 user.is_empty() || user != value(item, "sender")
             }
             Self::SkipUsers => {

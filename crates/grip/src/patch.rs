@@ -81,12 +81,14 @@ fn parse(pointer: &str) -> Option<Vec<String>> {
     let steps = pointer.strip_prefix('/')?.split('/');
     Some(
         steps
+            // In this order, `~01` becomes `~1` and not `/` (RFC 6901, section 4).
             .map(|step| step.replace("~1", "/").replace("~0", "~"))
             .collect(),
     )
 }
 
 fn index(step: &str) -> Option<usize> {
+    // RFC 6901, section 4, forbids leading zeros.
     let is_number =
         step.bytes().all(|byte| byte.is_ascii_digit()) && (step == "0" || !step.starts_with('0'));
     is_number.then(|| step.parse().ok()).flatten()

@@ -79,6 +79,7 @@ fn wrap(out: &mut Vec<u8>, data: &[u8], letter: u8) {
 }
 
 fn decode_front(bytes: &[u8], depth: usize) -> Result<(Value, &[u8]), TnetstringError> {
+    // Each level is a recursive call, so the limit bounds the stack.
     if depth > DEPTH_MAX {
         return Err(TnetstringError::Depth);
     }

@@ -31,11 +31,11 @@ pub fn accepted_prefix(headers: &[(&[u8], &[u8])]) -> Option<Vec<u8>> {
 /// Kind of a data message from the origin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind<'a> {
-    /// For the edge: JSON.
+    /// A control message for the edge, as JSON.
     Control(&'a [u8]),
     /// A data message for the client.
     Message(&'a [u8]),
-    /// Without the required prefix: dropped and counted.
+    /// A message without the required prefix. It is dropped and counted.
     Unprefixed,
 }
 
@@ -58,7 +58,7 @@ pub struct Timed {
     pub content: Vec<u8>,
     /// The time in seconds.
     pub timeout_s: u32,
-    /// Start of the time; keep-alives only.
+    /// Event from which the time of a keep-alive counts. Not used for delayed messages.
     pub mode: KeepAliveMode,
 }
 

@@ -125,6 +125,7 @@ fn answer(instruct: &mut Instruct, response: &Value) -> Read<()> {
             .and_then(|code| u16::try_from(code).ok())
             .filter(|&code| code <= STATUS_MAX)
             .ok_or_else(|| field("response.code", "must be a number from 0 to 999"))?;
+        // The former reason phrase belongs to the former status.
         instruct.answer.reason.clear();
     }
     if let Some(reason) = text(response, "response", "reason")? {
@@ -140,6 +141,7 @@ fn answer(instruct: &mut Instruct, response: &Value) -> Read<()> {
                 "must be an object of texts or a list of pairs of texts",
             )
         })?;
+        // A line end in a value would let the body forge further headers.
         if !instruct
             .answer
             .headers
@@ -151,6 +153,7 @@ fn answer(instruct: &mut Instruct, response: &Value) -> Read<()> {
                 "has a name or value that cannot stand in a header",
             ));
         }
+        // The client receives no GRIP headers, as with an instruction in headers.
         instruct.answer.headers.retain(|(name, _)| {
             !name
                 .get(..5)

@@ -108,6 +108,7 @@ impl Outbox {
         if left > offered_bytes {
             return Err(AcceptError::TooMuch);
         }
+        // With a full queue, the next request would be the same, so the origin would never accept anything.
         if left == 0 && offered_bytes > 0 && !self.has_room(1) {
             return Err(AcceptError::Stuck);
         }
@@ -123,6 +124,7 @@ impl Outbox {
             self.events.pop_front();
             self.offered -= 1;
         }
+        // The origin accepted a part of this event. The rest comes first in the next request.
         if left > 0
             && let Some(event) = self.events.front_mut()
         {

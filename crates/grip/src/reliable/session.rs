@@ -27,6 +27,7 @@ pub enum OnItem {
 pub fn on_hold(prev_id: Option<&[u8]>, last_id: Option<&[u8]>) -> OnHold {
     match (prev_id, last_id) {
         (Some(prev_id), Some(last_id)) if prev_id != last_id => OnHold::Behind,
+        // Without both ids, nothing shows that the client is behind.
         _ => OnHold::Held,
     }
 }
@@ -38,6 +39,7 @@ pub fn on_item(had: &mut Option<Vec<u8>>, id: Option<&[u8]>, prev_id: Option<&[u
     let Some(last) = had else {
         return OnItem::Delivered;
     };
+    // The origin's response already included the item, and its `prev-id` names it.
     if id.is_some_and(|id| id == last) {
         return OnItem::Known;
     }

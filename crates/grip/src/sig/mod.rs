@@ -138,6 +138,7 @@ pub fn verify(
     else {
         return Err(VerifyError::Malformed);
     };
+    // The key determines the algorithm. If the token selected it, an attacker could sign with a public key as HMAC secret.
     if object(header)?.get("alg").and_then(Value::as_str) != Some(key.algorithm()) {
         return Err(VerifyError::Algorithm);
     }
@@ -165,6 +166,7 @@ pub fn verify(
         expires_s: seconds(&fields, "exp")?,
         not_before_s: seconds(&fields, "nbf")?,
     };
+    // A token without an expiry would be valid for ever.
     if claims.expires_s.is_none_or(|expires_s| expires_s <= now_s) {
         return Err(VerifyError::Expired);
     }

@@ -161,6 +161,7 @@ impl Peer {
     /// Creates a connection for a socket of this type. Appends the bytes that have to be sent first.
     pub fn new(socket: Socket, limits: Limits, out: &mut Vec<u8>) -> Self {
         let mut greeting = [0; GREETING_BYTES];
+        // The signature (`ff`, eight bytes, `7f`), version 3.1, and the mechanism.
         greeting[0] = 0xff;
         greeting[9] = 0x7f;
         greeting[10] = 3;
@@ -229,12 +230,14 @@ impl Peer {
             return self.greeting(input, out);
         }
         let Some((flags, len, head_bytes)) = frame::head(input) else {
+            // Refuse invalid flags now instead of waiting for the length.
             return match input.first() {
                 Some(&flags) => check_flags(flags).map(|()| None),
                 None => Ok(None),
             };
         };
         check_flags(flags)?;
+        // A subscription may have a topic as long as a message, so the limit of messages also applies to commands.
         let room = match flags & COMMAND {
             0 => (self.limits.message_bytes_max - self.parts_bytes) as u64,
             _ => COMMAND_BYTES_MAX.max(self.limits.message_bytes_max as u64),
@@ -256,6 +259,7 @@ impl Peer {
     }
 
     fn greeting(&mut self, input: &[u8], out: &mut Vec<u8>) -> Result<Option<usize>, ZmtpError> {
+        // Check each byte when it arrives. A peer with another protocol may send no complete greeting.
         if input.first().is_some_and(|&byte| byte != 0xff)
             || input.get(9).is_some_and(|byte| byte & 1 == 0)
         {
@@ -357,6 +361,7 @@ impl Peer {
             events.push(Event::Message(parts));
             return Ok(());
         }
+        // In ZMTP 3.0, a subscription is a message of one part: 1 and the topic, or 0 and the topic to unsubscribe.
         if let [part] = &parts[..] {
             match part.split_first() {
                 Some((1, topic)) => events.push(Event::Subscribed(topic.to_vec())),
@@ -370,6 +375,7 @@ impl Peer {
 }
 
 fn check_flags(flags: u8) -> Result<(), ZmtpError> {
+    // A command has only one frame, so MORE is invalid with it.
     if flags & !(MORE | LONG | COMMAND) == 0 && flags & (MORE | COMMAND) != MORE | COMMAND {
         Ok(())
     } else {
