@@ -87,6 +87,7 @@ impl Fields {
             (Transfer::None, None | Some(0)) => Body::None,
             (Transfer::None, Some(len)) => Body::Length(len),
             (_, Some(_)) => return Err(Refusal::LengthAndChunked),
+            // A proxy of HTTP/1.0 does not know chunks, so it may see another end of the body.
             _ if !http11 => return Err(Refusal::TransferEncodingVersion),
             (Transfer::Chunked, None) => Body::Chunked,
             (Transfer::Unknown | Transfer::UnknownThenChunked, None) => {
@@ -95,6 +96,7 @@ impl Fields {
         };
         head.keep_alive = !self.connection_close && (http11 || self.connection_keep_alive);
         head.expect_continue = self.expect_continue && http11 && head.body != Body::None;
+        // HTTP/1.0 has no upgrades. `Upgrade` counts only if `Connection` lists it (RFC 9110, section 7.8).
         head.upgrade = http11 && self.upgrade && self.connection_upgrade;
         Ok(())
     }
@@ -112,6 +114,7 @@ impl Fields {
     }
 
     fn expect(&mut self, value: &[u8], head: &Head) -> Result<(), Refusal> {
+        // An expectation in HTTP/1.0 has no effect (RFC 9110, section 10.1.1).
         if value.eq_ignore_ascii_case(b"100-continue") {
             self.expect_continue = true;
         } else if head.minor_version > 0 {

@@ -170,6 +170,7 @@ fn target(buf: &[u8], start: usize, limits: &Limits, head: &mut Head) -> Result<
         None => return Err(MORE_LINE),
         Some(b' ') => {}
         Some(b'\n') => return Err(Refusal::BareLineFeed.into()),
+        // The version is missing, as in HTTP/0.9.
         Some(b'\r') => return Err(Refusal::RequestLine.into()),
         Some(_) => return Err(Refusal::Target.into()),
     }
@@ -208,6 +209,7 @@ fn absolute(buf: &[u8], start: usize, end: usize, head: &mut Head) -> Result<(),
     if !super::fields::valid_host(authority.of(buf)) {
         return Err(Refusal::Target);
     }
+    // The authority of the target takes precedence over `Host` (RFC 9112, section 3.2.2).
     head.host = Some(authority);
     Ok(())
 }

@@ -262,6 +262,7 @@ impl Connection {
 
     fn begin(&mut self, limits: &Limits, out: &mut Vec<u8>) {
         settings::write_own(out, self.role, limits);
+        // SETTINGS do not change the connection's window. Only WINDOW_UPDATE does (RFC 9113, section 6.9.2).
         let more = connection_window(limits) - self.receive_window;
         if more > 0 {
             frame::write_window_update(out, 0, more as u32);

@@ -104,6 +104,7 @@ impl Connection {
                 }
                 Input::Data(data) => {
                     let data = *data;
+                    // A frame without missing bytes ends now, even if there is no further input.
                     if rest.is_empty() && data.missing > 0 {
                         break;
                     }
@@ -152,6 +153,7 @@ impl Connection {
 
     /// Handles a frame header: validates it and decides how to process the payload.
     fn begin_frame(&mut self, header: Header, c: &mut Context) -> Outcome {
+        // This side announces no greater SETTINGS_MAX_FRAME_SIZE.
         if header.len > PAYLOAD_BYTES_USUAL {
             return Err(Violation::FrameTooLong);
         }
@@ -161,6 +163,7 @@ impl Connection {
         {
             return Err(Violation::ContinuationMissing);
         }
+        // The peer's first frame must be SETTINGS (RFC 9113, section 3.4).
         if !self.settings_seen && (kind != Some(Kind::Settings) || header.has(flag::ACK)) {
             return Err(Violation::Preface);
         }

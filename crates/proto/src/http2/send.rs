@@ -409,6 +409,7 @@ impl Connection {
         let taken = len.min(window).min(self.peer.frame_bytes_max as usize);
         let all = taken == len;
         stream.pending = !all || rest == Rest::Pending;
+        // An empty frame is sent only to end the stream.
         if taken == 0 && !(all && rest == Rest::End) {
             self.streams.requeue(place);
             return None;
@@ -479,12 +480,14 @@ impl Connection {
         let unconsumed = found.unconsumed();
         let code = match (found.writing, found.reading, self.role) {
             (Writing::Ended, Reading::Ended, _) => None,
+            // The response is complete, so the rest of the request is not needed. The client must not discard the response.
             (Writing::Ended, _, Role::Server) => Some(ErrorCode::NO_ERROR),
             _ => Some(ErrorCode::CANCEL),
         };
         if let Some(code) = code {
             self.reset(stream, code, out);
         }
+        // The caller will not consume these bytes, but they still use the connection's window.
         self.credit_connection(unconsumed, limits, out);
         self.streams.remove(place);
     }

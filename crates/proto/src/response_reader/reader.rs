@@ -183,7 +183,8 @@ impl ResponseReader {
             };
         }
         self.head.extend_from_slice(bytes);
-        // Parse an incomplete head again only if its end may have arrived; otherwise the cost would be quadratic.
+        // Parse an incomplete head again only if its end may have arrived; otherwise the cost would be quadratic. The end may
+        // start in the last three bytes of the earlier pieces.
         let tail = &self.head[before.saturating_sub(3)..];
         let may_end = tail.windows(4).any(|four| four == b"\r\n\r\n")
             || tail.windows(2).any(|two| two == b"\n\n");
