@@ -255,6 +255,7 @@ impl Parent<'_> {
             Phase::Holding(step, until_us)
                 if now_us >= until_us && step + 1 < self.course.steps.len() =>
             {
+                // Within two intervals, every process reports once more after the end of the step.
                 let from_us = now_us + 2 * self.interval_us;
                 let until_us = from_us + self.course.settle_us;
                 self.phase = Phase::Between(step, from_us, until_us);
@@ -287,6 +288,7 @@ impl Parent<'_> {
                 return self.end();
             }
             Phase::Ending(until_us) if now_us >= until_us => {
+                // Kill only once.
                 self.phase = Phase::Ending(u64::MAX);
                 self.kill_all();
             }

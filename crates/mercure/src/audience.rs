@@ -215,12 +215,14 @@ impl Audience {
     ) -> Result<Rc<u64>, AudienceError> {
         let view = self.view(topics, private)?;
         let templates = self.views.get(&view).map_or(0, View::templates);
+        // Only templates are limited per address, because exact topics cost an update nothing.
         let (Some(address), 1..) = (address, templates) else {
             return Ok(view);
         };
         let own = self.addresses.entry(address).or_default();
         own.retain(|(view, _)| view.strong_count() > 0);
         let number = Rc::downgrade(&view);
+        // Another subscriber of this address has the same view, so its templates are already counted.
         if own.iter().any(|(known, _)| known.ptr_eq(&number)) {
             return Ok(view);
         }

@@ -212,6 +212,7 @@ impl<S: Source> Work<S> {
                 thread::park_timeout(LOOK);
                 continue;
             }
+            // `finish` waits no longer. Items that were not acknowledged stay in the source.
             if self.shared.is_late.load(Ordering::Acquire) {
                 return false;
             }

@@ -479,6 +479,7 @@ impl Connection {
             name: ring_name.text(),
             data,
         };
+        // Only events that pass all other checks count toward the rate.
         let allowance = &mut self.active.get_or_insert_default().allowance;
         if !allowance.take(limits.client_events_per_second, now_ms) {
             return refuse(&format!(

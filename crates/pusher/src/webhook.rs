@@ -158,17 +158,21 @@ impl Occupancy {
         let has_room = self.occupied.len() < CHANNELS_MAX;
         match (self.occupied.get_mut(channel), subscriptions) {
             (None, 0) => None,
+            // Beyond the limit, a channel has no occupancy events.
             (None, _) if !has_room => None,
             (None, _) => {
                 self.occupied.insert(channel.to_owned(), Occupied::Now);
                 Some(WebhookEvent::Occupied(channel.to_owned()))
             }
+            // Report the channel as vacated only after the delay, because its only client may be reloading the page.
             (Some(state @ Occupied::Now), 0) => {
                 *state = Occupied::EmptySince(now_ms);
                 self.empty.push_back((now_ms, channel.to_owned()));
                 None
             }
             (Some(Occupied::EmptySince(_) | Occupied::Doubtful(_)), 0) => None,
+            // The channel is occupied again before it was reported as vacated, so there is nothing to report. Only an uncertain
+            // report is repeated.
             (Some(state), _) => {
                 let before = std::mem::replace(state, Occupied::Now);
                 let is_doubtful = matches!(before, Occupied::Doubtful(_));

@@ -445,6 +445,7 @@ impl<P: Protocol> Runner<P> {
     fn fail(&mut self, slot: u32, cause: &str) {
         let reopen_us = self.clock.now_us() + REOPEN_US;
         let connection = &self.connections[slot as usize];
+        // A connection that has worked counts as disconnected, any other as a failed connect.
         if connection.answered
             || connection.state == State::Open && !connection.in_flight.is_empty()
         {

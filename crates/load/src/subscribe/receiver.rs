@@ -169,6 +169,7 @@ impl Receiver {
         let mut settle_us = 0;
         let mut is_coalescing = false;
         if !self.plan.coalesce.is_zero() {
+            // A wake-up of this process must not preempt a server on the same core.
             process::give_way();
         }
         loop {
@@ -224,6 +225,7 @@ impl Receiver {
             self.epoll
                 .wait(&mut events, Some(timeout_ms))
                 .map_err(Error::system("waiting for events"))?;
+            // After a full batch, more events are ready. Read them before the next pause.
             let is_full = events.len() == EVENTS_MAX;
             is_coalescing = !self.plan.coalesce.is_zero() && !events.is_empty() && !is_full;
             for event in &events {
@@ -270,6 +272,7 @@ impl Receiver {
         {
             let slot = key as u32 as usize;
             let client = &self.clients[slot];
+            // The client may have got another connection since it was queued.
             if client.generation == (key >> 32) as u16 && client.state == State::Waiting {
                 self.open(slot);
             }
@@ -282,6 +285,7 @@ impl Receiver {
             return;
         };
         let mut due = 0;
+        // Disconnect each client at most once, even if the schedule is far behind.
         while due < self.clients.len() && churn.take(now_us).is_some() {
             due += 1;
         }
@@ -470,6 +474,7 @@ impl Receiver {
     fn handle_timer(&mut self, key: u64) {
         let slot = key as u32 as usize;
         let client = &self.clients[slot];
+        // The timer belongs to an earlier connection.
         if client.generation != (key >> 32) as u16 {
             return;
         }

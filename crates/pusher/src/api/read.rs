@@ -168,6 +168,7 @@ fn check_signature(
             "auth_signature does not match the method, path, query and the application's secret.",
         ));
     }
+    // The time bounds how long a recorded request can be sent again.
     let timestamp = parameter(query, "auth_timestamp").and_then(|it| it.parse::<u64>().ok());
     let is_near =
         timestamp.is_some_and(|it| it.abs_diff(question.unix_s) <= app.limits.clock_window_s);
@@ -197,6 +198,7 @@ fn read_event(app: &App, body: EventBody) -> Result<Event, ApiError> {
         .ok_or_else(|| bad("name is missing.".to_owned()))?;
     check_event_name(&name, limits.event_name_chars_max)
         .map_err(|error| bad(format!("name: {error}.")))?;
+    // Clients would treat such an event as a message of the server.
     if is_of_protocol(&name) {
         return Err(bad(
             "name: its prefix is of the protocol's own events.".to_owned()
