@@ -114,10 +114,10 @@ impl Connection {
         self.readable && self.pending.len() < PENDING_BYTES_MAX
     }
 
-    /// Runs a turn of one connection; returns false when the connection is closed.
+    /// Handles a ready connection once; returns false when the connection is closed.
     fn run(&mut self, driver: &mut Kernel) -> bool {
         let mut buf = vec![0; self.read_bytes];
-        // Read at most twice, so that the rest waits for the next turn.
+        // Read at most twice, so that the rest waits until the next call.
         for _ in 0..2 {
             if !self.can_go_on() {
                 break;

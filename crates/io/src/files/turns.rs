@@ -1,6 +1,6 @@
 //! Queues per resource: jobs that change the same resource run one after the other, in the order of their requests.
 //!
-//! A job joins the queues of all its keys in one step, so two jobs never wait for each other.
+//! A job joins the queues of all its keys in one step. So two jobs never wait for each other.
 
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
@@ -9,9 +9,9 @@ use super::id::JobId;
 use super::key::Key;
 
 struct Turn {
-    /// The job whose turn it is.
+    /// The first job of the queue, which may use the resource.
     now: JobId,
-    /// The jobs that wait behind `now`, in order.
+    /// The jobs that wait for `now` to end, in order.
     next: VecDeque<JobId>,
 }
 
@@ -39,13 +39,13 @@ impl Turns {
         }
     }
 
-    /// Returns true if it is this job's turn for all its keys.
+    /// Returns true if this job is the first in the queues of all its keys.
     pub fn has_all(&self, job: JobId, keys: &[Key]) -> bool {
         keys.iter()
             .all(|key| self.by_key.get(key).is_none_or(|turn| turn.now == job))
     }
 
-    /// Removes the ended job from the queue of a key. Returns the job whose turn it is now.
+    /// Removes the ended job from the queue of a key. Returns the job that is the first now.
     pub fn leave(&mut self, key: &Key) -> Option<JobId> {
         let turn = self.by_key.get_mut(key)?;
         match turn.next.pop_front() {

@@ -14,9 +14,9 @@ use super::ring::Ring;
 /// Size of a buffer in bytes. Requests use a page of it; pipelined messages arrive in few pieces.
 pub(super) const BUFFER_BYTES: usize = 16 * 1024;
 
-/// Number of buffers of a worker, which are used in turn. They use half a megabyte of memory with small requests, two megabytes
-/// with bulk data. They also limit the bytes that arrive between two waits: a connection without a free buffer receives in the next
-/// turn.
+/// Number of buffers of a worker. The kernel fills them one after the other. They use half a megabyte of memory with small
+/// requests, two megabytes with bulk data. They also limit the bytes that arrive between two waits: a connection without a free
+/// buffer receives only after the next wait.
 pub(super) const BUFFERS: u16 = 128;
 
 /// Number that means no buffer.

@@ -149,7 +149,8 @@ impl Ring {
     }
 
     fn start(&mut self, entry: Entry, ticket: Ticket) {
-        // A collected send contains its index instead of a descriptor, and its descriptor stays open until it has completed.
+        // The ticket of a collected send has an index instead of a descriptor. Its descriptor is not closed before the send has
+        // completed.
         if !matches!(ticket.op, Op::Send | Op::Cancel) {
             self.unsubmitted.push(ticket.fd);
         }

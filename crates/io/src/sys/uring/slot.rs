@@ -183,7 +183,7 @@ pub(super) struct Rest {
     pub shuts_down: bool,
 }
 
-/// Bytes that arrived in an earlier turn.
+/// Bytes that arrived before the last wait, and that the connection's owner has not read yet.
 #[derive(Default)]
 pub(super) struct Aside {
     pub bytes: Vec<u8>,

@@ -1,8 +1,9 @@
 //! Received bytes of connections until their owner reads them.
 //!
-//! Bytes arrive in the pool's buffers and stay there for one turn. Bytes that their owner has not read by the next wait are set
-//! aside, and the connection receives no more until they are read. So the complete pool belongs to the kernel during every sleep,
-//! and no connection can withhold buffers from others. The received bytes of a connection use at most as much memory as the pool.
+//! Bytes arrive in the pool's buffers and stay there until the next wait. If their owner has not read them by then, they are
+//! copied out of the pool, and the connection receives no more until they are read. So the complete pool belongs to the kernel
+//! during every sleep, and no connection can withhold buffers from others. The received bytes of a connection use at most as
+//! much memory as the pool.
 
 use std::io;
 
@@ -162,8 +163,8 @@ impl Uring {
         self.idle = idle;
     }
 
-    /// Polls for the end of the peer's stream in addition to the receive. The receive may miss a reset whose wake-up is merged with
-    /// that of the preceding bytes, and does not report a reset after the peer's end.
+    /// Polls for the end of the peer's stream in addition to the receive. The kernel may wake the receive only once for bytes
+    /// and a reset that follows them, and the receive then misses the reset. It also reports no reset after the peer's end.
     fn await_hangup(&mut self, fd: Fd) {
         let slot = &mut self.slots[fd as usize];
         let is_broken = slot.remote == Remote::Broken || slot.errno != 0;
