@@ -35,7 +35,7 @@ pub(crate) trait Protocol {
     /// Appends request `number`.
     fn request(&mut self, wire: &mut Self::Wire, number: u64, out: &mut Vec<u8>);
 
-    /// Ends a turn; may append bytes that were held back to send them in one piece.
+    /// Called before bytes are sent. May append bytes that were held back to send them in one piece.
     fn end_turn(&mut self, _wire: &mut Self::Wire, _out: &mut Vec<u8>) {}
 
     /// Consumes `input` up to the end of one response, and returns the number of bytes consumed. Without a complete response,

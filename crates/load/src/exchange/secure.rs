@@ -21,7 +21,7 @@ pub(crate) struct Wire<W> {
     /// Decrypted bytes; the first `read` bytes are consumed.
     plain: Vec<u8>,
     read: usize,
-    /// Bytes to encrypt. They are collected over one turn, to use few records.
+    /// Bytes to encrypt. They are collected until bytes are sent, to use few records.
     outgoing: Vec<u8>,
 }
 

@@ -89,7 +89,7 @@ pub(crate) struct FanoutArguments {
     pub common: Common,
 }
 
-/// Parses a `ws` or `wss` URL; the latter returns a connector.
+/// Parses a `ws` or `wss` URL. For `wss`, also returns a TLS connector.
 pub(super) fn parse_target(
     url: &str,
     tls: &TlsArguments,
