@@ -24,9 +24,9 @@ pub struct Hub {
     pub publisher: Option<Verifier>,
     /// Verifier of subscribers' tokens.
     pub subscriber: Option<Verifier>,
-    /// Allows clients without a token to subscribe to public updates.
+    /// True if clients without a token may subscribe to public updates.
     pub is_anonymous: bool,
-    /// Announces subscriptions and serves the subscription API.
+    /// True if the hub announces subscriptions and serves the subscription API.
     pub has_subscriptions: bool,
     /// Name of the cookie that may hold the token.
     pub cookie: String,

@@ -83,7 +83,7 @@ pub enum SelectorError {
     Pattern,
 }
 
-/// How an expression expands: RFC 6570, appendix A.
+/// Properties of an expression's operator (RFC 6570, appendix A).
 struct Operator {
     first: &'static str,
     separator: &'static str,

@@ -75,7 +75,7 @@ pub enum KeyError {
 /// Reason why a key set is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum JwksError {
-    /// Invalid JSON or structure, in the words of the parser, whose error cannot be compared.
+    /// Invalid JSON or structure, with the text of the parser's error, because that error cannot be compared.
     #[error("{0}")]
     Json(String),
     /// No keys, or too many.
@@ -84,7 +84,7 @@ pub enum JwksError {
     /// The key is not for signatures.
     #[error("its keys are for encryption")]
     Encryption,
-    /// Invalid parameters, in the words of the library.
+    /// Invalid parameters, with the text of the library's error.
     #[error("{0}")]
     Parameters(String),
     /// The algorithm is not for signatures.

@@ -36,7 +36,7 @@ pub struct Url {
     pub query: String,
     /// Fragment, without the hash sign.
     pub fragment: String,
-    /// The path has no segments: `urn:uuid:…`.
+    /// True if the path has no segments, as in `urn:uuid:…`.
     pub is_opaque: bool,
 }
 

@@ -77,7 +77,7 @@ pub(super) struct Parser<'a> {
     /// Literal text that is not written yet.
     pending: String,
     names: Vec<&'a str>,
-    /// Literal text before everything else.
+    /// Literal text at the start of the component.
     literal: String,
     /// Expression of the rest.
     out: String,
