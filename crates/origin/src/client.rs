@@ -56,11 +56,8 @@ impl Client {
         }
     }
 
-    /// Reads the system's trusted certificates, if TLS needs them. Without this call, the first publish would read them, and would
-    /// read the environment at that time.
-    ///
-    /// # Errors
-    /// The certificates cannot be read.
+    /// Reads the system's trusted certificates, if TLS needs them. This reads environment variables. Without this call, the
+    /// first publish reads them, possibly in another thread while the application changes the environment.
     pub fn prepare(&mut self) -> Result<(), TlsError> {
         self.poster.prepare()
     }

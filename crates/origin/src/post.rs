@@ -161,11 +161,8 @@ impl HttpPoster {
         }
     }
 
-    /// Reads the system's trusted certificates, if TLS needs them. Without this call, the first request would read them, and would
-    /// read the environment at that time.
-    ///
-    /// # Errors
-    /// The certificates cannot be read.
+    /// Reads the system's trusted certificates, if TLS needs them. This reads environment variables. Without this call, the
+    /// first request reads them, possibly in another thread while the application changes the environment.
     pub fn prepare(&mut self) -> Result<(), TlsError> {
         if self.url.is_tls && self.tls.is_none() {
             self.tls = Some(tls::configuration()?);
