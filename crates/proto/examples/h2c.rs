@@ -49,7 +49,7 @@ struct Exchange {
     complete: bool,
     /// True if the request body is sent back; otherwise the response waits for the end of the request.
     echoes: bool,
-    /// Number of bytes of one event. 0 means the output has no parts.
+    /// Number of bytes of one event, for which a DATA frame is sent. 0: the output is not divided.
     event_bytes: usize,
 }
 

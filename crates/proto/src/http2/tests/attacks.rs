@@ -18,7 +18,7 @@ fn flood(
     }
     assert_eq!(attack(&mut end), Err(Violation::Flood(flood)));
     assert_eq!(go_away(&end.sent()).1, ErrorCode::ENHANCE_YOUR_CALM);
-    // An honest peer, for hours.
+    // A peer that stays below the rate for hours.
     let mut end = End::server(Limits::default());
     prepare(&mut end);
     for _ in 0..10_000 {
