@@ -80,7 +80,7 @@ fn read<'a>(bytes: &'a [u8], at: &mut usize, depth: usize) -> Result<Option<Valu
             let Some(len) = length(line, BULK_BYTES_MAX)? else {
                 return Ok(Some(Value::Null));
             };
-            // Incomplete.
+            // The string has not arrived completely.
             let Some(text) = bytes.get(*at..*at + len + 2) else {
                 return Ok(None);
             };

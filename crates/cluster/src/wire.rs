@@ -129,7 +129,7 @@ fn message<'a>(
     if head_len > total {
         return Err(WireError::Malformed);
     }
-    // Incomplete.
+    // The message has not arrived completely.
     let Some(content) = input.get(line_taken..line_taken + total + 2) else {
         return Ok(None);
     };
