@@ -8,7 +8,7 @@ use crate::params::{self, Element};
 const TIMEOUT_MIN_S: u32 = 1;
 const HEADER: &str = "Grip-Keep-Alive";
 
-/// When the data is written.
+/// Condition under which the data is sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum KeepAliveMode {
     /// Sends the data after this time without other data.

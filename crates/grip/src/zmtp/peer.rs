@@ -247,7 +247,7 @@ impl Peer {
         }
         let end = head_bytes + len as usize;
         let Some(body) = input.get(head_bytes..end) else {
-            // Incomplete.
+            // The frame has not arrived completely.
             return Ok(None);
         };
         match (flags & COMMAND != 0, self.state) {
