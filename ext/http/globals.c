@@ -32,7 +32,7 @@
 #define MICROSECONDS 1000000.0
 /* Maximum number of headers whose $_SERVER slots are cached for the next request, and maximum total size of their names in
  * bytes. */
-#define PLACES_MAX 32
+#define CACHED_HEADERS_MAX 32
 #define NAMES_BYTES_MAX 1024
 #define BRACKETED_BYTES_MAX 64
 
@@ -192,7 +192,7 @@ static struct {
 	zend_array *params; /* NULL = none; then the slots below are invalid */
 	const zend_string *script; /* script name in `params`; NULL = none */
 	zval *known[NAMES]; /* slots in `params`; NULL = no entry, also for headers that header_key() rejects */
-	zval *headers[PLACES_MAX];
+	zval *headers[CACHED_HEADERS_MAX];
 	uint16_t remote_port, server_port;
 	bool is_secure;
 	size_t headers_len, names_len;
@@ -454,7 +454,7 @@ static void note_names(const fermata_request *request)
 		bool is_plain = !fermata_str_equals_ci(name, FERMATA_LITERAL("authorization"))
 			&& !fermata_str_equals_ci(name, FERMATA_LITERAL("content-type"))
 			&& !fermata_str_equals_ci(name, FERMATA_LITERAL("content-length"));
-		if (!is_plain || i >= PLACES_MAX || last.names_len + name.len >= NAMES_BYTES_MAX) {
+		if (!is_plain || i >= CACHED_HEADERS_MAX || last.names_len + name.len >= NAMES_BYTES_MAX) {
 			last.headers_len = last.names_len = 0;
 			return;
 		}
@@ -471,7 +471,7 @@ static bool has_same_names(const fermata_request *request, FmStr *values)
 	FmStr name, value;
 	size_t at = 0;
 	for (size_t i = 0; fermata_request_header_at(request, i, &name, &value); i++) {
-		if (i == PLACES_MAX || at + name.len >= last.names_len || memcmp(last.names + at, name.ptr, name.len) != 0 || last.names[at + name.len]) {
+		if (i == CACHED_HEADERS_MAX || at + name.len >= last.names_len || memcmp(last.names + at, name.ptr, name.len) != 0 || last.names[at + name.len]) {
 			return false;
 		}
 		values[i] = value;
@@ -489,7 +489,7 @@ static void keep_last(zend_array *params, const fermata_request *request)
 	for (size_t i = 0; i < NAMES; i++) {
 		last.known[i] = zend_hash_find_known_hash(params, known.names[i]);
 	}
-	for (size_t i = 0; i < PLACES_MAX && fermata_request_header_at(request, i, &name, &value); i++) {
+	for (size_t i = 0; i < CACHED_HEADERS_MAX && fermata_request_header_at(request, i, &name, &value); i++) {
 		size_t len = header_key(key, name);
 		last.headers[i] = len ? zend_hash_str_find(params, key, len) : NULL;
 		for (size_t k = 0; k < i && last.headers[i]; k++) {
@@ -581,7 +581,7 @@ static zend_array *change_last(const fermata_request *request, zend_array *other
 /* Returns the same entries as server_params(), if possible in the array of the previous request. */
 static zend_array *server_global(const fermata_request *request, zend_array *others)
 {
-	FmStr values[PLACES_MAX];
+	FmStr values[CACHED_HEADERS_MAX];
 	bool is_as_before = has_same_names(request, values);
 	zend_array *params = is_as_before ? change_last(request, others, values) : NULL;
 	if (EXPECTED(params)) {
