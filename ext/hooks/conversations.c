@@ -327,7 +327,7 @@ bool fermata_conversation_is_unread(int fd)
 }
 
 /* Returns true if a reply is missing or only partly read. */
-static bool owes(int fd, const conversation *it, uint64_t since)
+static bool has_pending_reply(int fd, const conversation *it, uint64_t since)
 {
 	return it->written_at > since || (it->used_at > since && fermata_conversation_is_unread(fd));
 }
@@ -366,7 +366,7 @@ static ZEND_COLD void on_cut(fermata_fiber *self, uint64_t since)
 	for (uint32_t fd = 0; slot(self)->since && fd < table.capacity; fd++) {
 		const conversation *it = &table.at[fd];
 		/* Datagrams, such as log messages, usually have no reply. */
-		if (it->inode && it->user == slot(self)->since && !it->is_over && owes((int)fd, it, since) && option_of((int)fd, SO_TYPE) != SOCK_DGRAM) {
+		if (it->inode && it->user == slot(self)->since && !it->is_over && has_pending_reply((int)fd, it, since) && option_of((int)fd, SO_TYPE) != SOCK_DGRAM) {
 			fermata_conversation_end((int)fd);
 		}
 	}
