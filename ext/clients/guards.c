@@ -589,7 +589,7 @@ void fermata_guarded_call(zif_handler original, INTERNAL_FUNCTION_PARAMETERS)
 	if (UNEXPECTED(is_pgsql(execute_data->func))) {
 		note_default(execute_data, return_value);
 	}
-	fermata_fiber_end_reprieve();
+	fermata_fiber_end_abandoned();
 }
 
 /* Start and end */

@@ -94,7 +94,7 @@ bool fermata_fiber_is_shielded(const fermata_fiber *fiber);
 /* Returns true if the fiber's next wait would end immediately: client disconnected, task cancelled or time over. */
 bool fermata_fiber_is_ended(const fermata_fiber *fiber);
 /* Called after a query that continued although its client had disconnected: throws the postponed exception. */
-void fermata_fiber_end_reprieve(void);
+void fermata_fiber_end_abandoned(void);
 void fermata_fiber_clean_up(void);
 /* Called when the handler or task of this fiber has returned, while its request still exists. */
 static zend_always_inline void fermata_fiber_returned(void)

@@ -768,17 +768,17 @@ static bool outlives_client(const fermata_fiber *fiber)
 
 /* Returns true while the end of a running query is postponed. Its reply will arrive, and closing the connection would cost more.
  * The query occupies its fiber, so clients that disconnect cannot cause more than fibers_max queries. */
-static ZEND_COLD bool is_reprieved(fermata_fiber *fiber, uint64_t *due_ms)
+static ZEND_COLD bool may_outlive_client(fermata_fiber *fiber, uint64_t *due_ms)
 {
 	if (!pool.settings.abandoned_query_ms_max || !outlives_client(fiber)) {
 		return false;
 	}
 	uint64_t now_ms = fm_worker_now_ms(fermata.worker);
-	if (!fiber->wait.reprieve_ms) {
-		fiber->wait.reprieve_ms = now_ms + pool.settings.abandoned_query_ms_max;
+	if (!fiber->wait.abandoned_until_ms) {
+		fiber->wait.abandoned_until_ms = now_ms + pool.settings.abandoned_query_ms_max;
 	}
-	*due_ms = MIN(*due_ms, fiber->wait.reprieve_ms);
-	return now_ms < fiber->wait.reprieve_ms;
+	*due_ms = MIN(*due_ms, fiber->wait.abandoned_until_ms);
+	return now_ms < fiber->wait.abandoned_until_ms;
 }
 
 /* Called after an exception ended a wait of this fiber. Uses of connections since `since` count as incomplete. */
@@ -787,10 +787,10 @@ static void cut_short(uint64_t since)
 	FERMATA_EACH_PART(on_cut, fermata_run.fiber, since)
 }
 
-void fermata_fiber_end_reprieve(void)
+void fermata_fiber_end_abandoned(void)
 {
 	uint64_t due_ms, begun_at;
-	if (EXPECTED(!fermata_run.fiber->wait.reprieve_ms) || EG(exception)) {
+	if (EXPECTED(!fermata_run.fiber->wait.abandoned_until_ms) || EG(exception)) {
 		return;
 	}
 	end_cause cause = cause_of(fermata_run.fiber, &due_ms, &begun_at);
@@ -826,7 +826,7 @@ fermata_wait_result fermata_wait(uint64_t due_ms)
 			pool.now_ms = fm_worker_now_ms(fermata.worker);
 		}
 		if (UNEXPECTED((cause = cause_of(self, &scope_due_ms, &begun_at)) != CAUSE_NONE)
-				&& !(cause == CAUSE_CLIENT && is_reprieved(self, &scope_due_ms))) {
+				&& !(cause == CAUSE_CLIENT && may_outlive_client(self, &scope_due_ms))) {
 			throw_cause(cause);
 			cut_short(begun_at);
 			pool.ended_len++;
@@ -890,7 +890,7 @@ void fermata_fiber_clean_up(void)
 	/* The values that are released here may be the last references to objects of PHP code, whose destructors then run. */
 	fermata_run.cleans = true;
 	self->touched &= ~FERMATA_TOUCHED;
-	self->wait.reprieve_ms = 0;
+	self->wait.abandoned_until_ms = 0;
 	while (UNEXPECTED(self->scope)) {
 		/* The call may be inside a suspended PHP Fiber. */
 		self->scope->owner = NULL;

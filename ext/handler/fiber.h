@@ -67,7 +67,7 @@ struct fermata_fiber {
 		bool interrupted;   /* woken because the wait may have to end */
 		bool without_client; /* the client has already disconnected and does not end the wait */
 		bool is_background; /* a stopping worker does not wait for it */
-		uint64_t reprieve_ms; /* time until which queries continue after the client's disconnect; 0 = not set */
+		uint64_t abandoned_until_ms; /* time until which queries continue after the client's disconnect; 0 = not set */
 		fermata_timer timer;
 	} wait;
 	fermata_fiber *next, *previous; /* in the pool, or in the list of fibers that have waited */
