@@ -32,7 +32,7 @@ typedef struct turn {
 static fermata_waiters turns; /* one list for all keys; usually empty */
 
 /* Placeholder for an owner whose handler has finished while a PHP Fiber is suspended inside the object. */
-static fermata_fiber nobody;
+static fermata_fiber ended_owner;
 
 typedef struct slot_of_keys {
 	bool has_keys; /* the fiber has keys, or is inside a call */
@@ -198,7 +198,7 @@ void fermata_guard_keep(uintptr_t key)
 bool fermata_guard_is_still_of(uintptr_t key, const fermata_fiber *taker)
 {
 	const fermata_fiber *holder = fermata_guard_holder(key);
-	return EXPECTED(holder == taker || holder == &nobody);
+	return EXPECTED(holder == taker || holder == &ended_owner);
 }
 
 void fermata_guard_give_back(uintptr_t key, const fermata_fiber *taker, bool (*keeps)(uintptr_t key))
@@ -249,7 +249,7 @@ fermata_turn fermata_guard_queue(uintptr_t key, bool begins)
 	fermata_fiber *self = fermata_this_fiber(), *holder = fermata_guard_holder(key);
 	turn mine = {.waiter = {.fiber = self}, .key = key, .result = FERMATA_TURN_MINE, .begins = begins};
 	uint64_t due_ms = fermata_ms_to_due((int64_t)fermata_fibers_shared_wait_ms());
-	if (UNEXPECTED(holder == &nobody)) {
+	if (UNEXPECTED(holder == &ended_owner)) {
 		refuse_suspended();
 		return FERMATA_TURN_REFUSED;
 	}
@@ -301,7 +301,7 @@ void fermata_guard_drop(uintptr_t key)
 void fermata_guard_leave_to_nobody(uintptr_t key, const fermata_fiber *fiber)
 {
 	if (fermata_guard_holder(key) == fiber) {
-		hold(key, &nobody, 0);
+		hold(key, &ended_owner, 0);
 		tell_all(key, FERMATA_TURN_REFUSED);
 	}
 }
@@ -392,7 +392,7 @@ static void end_key(uintptr_t key, uintptr_t flags, fermata_fiber *fiber, void (
 	} else if (flags & LINGERS) {
 		hold(key, NULL, LINGERS);
 	} else {
-		hold(key, &nobody, 0);
+		hold(key, &ended_owner, 0);
 		tell_all(key, FERMATA_TURN_REFUSED);
 	}
 }

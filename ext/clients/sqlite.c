@@ -147,7 +147,7 @@ typedef struct reading {
 
 static HashTable connections; /* by address of the database */
 static HashTable readings; /* by address of the statement */
-static const fermata_fiber nobody; /* placeholder for a finished handler while a PHP Fiber is suspended inside the connection */
+static const fermata_fiber ended_owner; /* placeholder for a finished handler while a PHP Fiber is suspended inside the connection */
 static HashTable blobs; /* by address of a BLOB stream: its database */
 typedef struct slot_of_sqlite {
 	struct fermata_sqlite_call *innermost; /* innermost running call of the fiber; NULL = none */
@@ -802,7 +802,7 @@ static void on_clean_up(fermata_fiber *fiber)
 	while (UNEXPECTED(slot(fiber)->innermost)) {
 		/* The fiber's next handler is unrelated. */
 		connection *at = slot(fiber)->innermost->at;
-		at->inside = &nobody;
+		at->inside = &ended_owner;
 		fermata_guard_leave_to_nobody((uintptr_t)at->db, fiber);
 		slot(fiber)->innermost->fiber = NULL;
 		slot(fiber)->innermost = slot(fiber)->innermost->outer;
