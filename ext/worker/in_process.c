@@ -45,7 +45,7 @@ typedef struct fermata_engine {
 static zend_object_handlers engine_handlers;
 /* The open engine; NULL = none. */
 static fermata_engine *current;
-static zend_internal_function nobody = {.type = ZEND_INTERNAL_FUNCTION};
+static zend_internal_function no_function = {.type = ZEND_INTERNAL_FUNCTION};
 static zend_execute_data frame;
 
 #define THIS_ENGINE() FERMATA_FROM(fermata_engine, Z_OBJ_P(ZEND_THIS))
@@ -120,7 +120,7 @@ void fermata_in_process_init(void)
 	engine_handlers.get_gc = engine_get_gc;
 	engine_handlers.clone_obj = NULL;
 	engine_handlers.compare = zend_objects_not_comparable;
-	frame.func = (zend_function *)&nobody;
+	frame.func = (zend_function *)&no_function;
 }
 
 static void note(zend_object **place, zend_object *object)
