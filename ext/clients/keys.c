@@ -298,7 +298,7 @@ void fermata_guard_drop(uintptr_t key)
 	}
 }
 
-void fermata_guard_leave_to_nobody(uintptr_t key, const fermata_fiber *fiber)
+void fermata_guard_leave_to_ended_owner(uintptr_t key, const fermata_fiber *fiber)
 {
 	if (fermata_guard_holder(key) == fiber) {
 		hold(key, &ended_owner, 0);

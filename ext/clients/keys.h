@@ -27,7 +27,7 @@ fermata_turn fermata_guard_queue(uintptr_t key, bool begins);
 void fermata_guard_drop(uintptr_t key);
 /* Called when the handler of `fiber` has finished while a PHP Fiber is suspended inside the object: the key then belongs to no
  * handler. */
-void fermata_guard_leave_to_nobody(uintptr_t key, const fermata_fiber *fiber);
+void fermata_guard_leave_to_ended_owner(uintptr_t key, const fermata_fiber *fiber);
 
 /* For use in guards.c, connections.c and sqlite.c only. */
 void fermata_keys_start(void);

@@ -803,7 +803,7 @@ static void on_clean_up(fermata_fiber *fiber)
 		/* The fiber's next handler is unrelated. */
 		connection *at = slot(fiber)->innermost->at;
 		at->inside = &ended_owner;
-		fermata_guard_leave_to_nobody((uintptr_t)at->db, fiber);
+		fermata_guard_leave_to_ended_owner((uintptr_t)at->db, fiber);
 		slot(fiber)->innermost->fiber = NULL;
 		slot(fiber)->innermost = slot(fiber)->innermost->outer;
 	}
