@@ -3186,11 +3186,11 @@ void fm_worker_log(struct FmWorker *worker, uint32_t level, struct FmStr message
  * Writes a log line about the application's code. `is_bounded` limits the lines per second, and is meant for lines that clients
  * can trigger at will.
  */
-void fm_worker_tell(struct FmWorker *worker,
-                    uint32_t level,
-                    bool is_bounded,
-                    struct FmStr message,
-                    const struct FmDetail *detail);
+void fm_worker_log_at(struct FmWorker *worker,
+                      uint32_t level,
+                      bool is_bounded,
+                      struct FmStr message,
+                      const struct FmDetail *detail);
 
 /**
  * Logs a line that the application wrote to standard error, regardless of `log_level`.

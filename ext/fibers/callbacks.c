@@ -346,7 +346,7 @@ static ZEND_COLD void log_held(void)
 	fermata_detail(&detail);
 	detail.file = fermata_str_or_empty(zend_get_executed_filename_ex());
 	detail.line = zend_get_executed_lineno();
-	fm_worker_tell(fermata.worker, FERMATA_LOG_WARNING, true, (FmStr){text, MIN((size_t)len, sizeof(text) - 1)}, &detail);
+	fm_worker_log_at(fermata.worker, FERMATA_LOG_WARNING, true, (FmStr){text, MIN((size_t)len, sizeof(text) - 1)}, &detail);
 }
 
 bool fermata_block_note(void)

@@ -544,7 +544,7 @@ static ZEND_COLD void log_end_of_shield(fermata_client *client)
 	detail.line = zend_get_executed_lineno();
 	int len = snprintf(line, sizeof(line), "the client of a handler left %" PRIu64 " ms ago, and the handler still waited behind"
 		" shield(): its wait was ended (abandoned_wait_ms_max)", pool.settings.abandoned_wait_ms_max);
-	fm_worker_tell(fermata.worker, FERMATA_LOG_WARNING, true, (FmStr){line, MIN((size_t)len, sizeof(line) - 1)}, &detail);
+	fm_worker_log_at(fermata.worker, FERMATA_LOG_WARNING, true, (FmStr){line, MIN((size_t)len, sizeof(line) - 1)}, &detail);
 }
 
 static ZEND_COLD void throw_cause(end_cause cause)

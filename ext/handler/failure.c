@@ -75,7 +75,7 @@ ZEND_COLD void fermata_log_exception(uint32_t level)
 			if (its_level != FERMATA_LOG_ERROR) {
 				detail.trace = FERMATA_LITERAL("");
 			}
-			fm_worker_tell(fermata.worker, its_level, its_level != FERMATA_LOG_ERROR, fermata_str(text.s), &detail);
+			fm_worker_log_at(fermata.worker, its_level, its_level != FERMATA_LOG_ERROR, fermata_str(text.s), &detail);
 			smart_str_free(&text);
 			smart_str_free(&trace);
 		}
@@ -87,7 +87,7 @@ ZEND_COLD void fermata_log_exception(uint32_t level)
 static void tell(const char *prefix, FmStr message, const FmDetail *detail)
 {
 	char text[LOG_LINE_BYTES_MAX];
-	fm_worker_tell(fermata.worker, FERMATA_LOG_ERROR, false,
+	fm_worker_log_at(fermata.worker, FERMATA_LOG_ERROR, false,
 		(FmStr){text, fermata_copy(text, sizeof(text), prefix, message)}, detail);
 }
 

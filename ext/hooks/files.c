@@ -541,7 +541,7 @@ static ZEND_COLD void log_long_lock(uint64_t waited_ms)
 	detail.line = zend_get_executed_lineno();
 	int len = snprintf(line, sizeof(line), "a handler has waited %" PRIu64 " ms for the lock of a session that another request"
 		" has; its worker runs no other handler meanwhile", waited_ms);
-	fm_worker_tell(fermata.worker, FERMATA_LOG_WARNING, true, (FmStr){line, MIN((size_t)len, sizeof(line) - 1)}, &detail);
+	fm_worker_log_at(fermata.worker, FERMATA_LOG_WARNING, true, (FmStr){line, MIN((size_t)len, sizeof(line) - 1)}, &detail);
 }
 
 /* Ends the wait for a session lock with an exception, so that the session is not used without the lock. */

@@ -69,7 +69,7 @@ static ZEND_COLD void warn_at(const FmDetail *detail, const char *what, const ch
 	if (is_first(what, detail)) {
 		size_t len = fermata_copy(text, sizeof(text), what, FERMATA_LITERAL(" in a handler reaches no client: "));
 		len += fermata_copy(text + len, sizeof(text) - len, advice, FERMATA_LITERAL(""));
-		fm_worker_tell(fermata.worker, FERMATA_LOG_WARNING, true, (FmStr){text, len}, detail);
+		fm_worker_log_at(fermata.worker, FERMATA_LOG_WARNING, true, (FmStr){text, len}, detail);
 	}
 }
 
@@ -87,7 +87,7 @@ void fermata_warn_once(const char *text)
 	fermata_detail(&detail);
 	find_place(&detail);
 	if (is_first(text, &detail)) {
-		fm_worker_tell(fermata.worker, FERMATA_LOG_WARNING, true, (FmStr){text, strlen(text)}, &detail);
+		fm_worker_log_at(fermata.worker, FERMATA_LOG_WARNING, true, (FmStr){text, strlen(text)}, &detail);
 	}
 }
 
@@ -291,7 +291,7 @@ static void tell_error(int type, zend_string *file, const uint32_t line, zend_st
 		fermata_detail(&detail);
 		detail.file = fermata_str_or_empty(file);
 		detail.line = line;
-		fm_worker_tell(fermata.worker, FERMATA_LOG_WARNING, true,
+		fm_worker_log_at(fermata.worker, FERMATA_LOG_WARNING, true,
 			(FmStr){text, fermata_copy(text, sizeof(text), name, fermata_str(message))}, &detail);
 	}
 }

@@ -861,7 +861,7 @@ pub extern "C" fn fm_worker_log(worker: Option<&mut FmWorker>, level: u32, messa
 /// Writes a log line about the application's code. `is_bounded` limits the lines per second, and is meant for lines that clients
 /// can trigger at will.
 #[unsafe(no_mangle)]
-pub extern "C" fn fm_worker_tell(
+pub extern "C" fn fm_worker_log_at(
     worker: Option<&mut FmWorker>,
     level: u32,
     is_bounded: bool,
