@@ -6,7 +6,7 @@ use fermata_io::Kernel;
 use fermata_tls::Tls;
 
 use crate::codec::{Head, VariablesError};
-use crate::talk::{Answer, FastCgiRequest};
+use crate::fastcgi_request::{Answer, FastCgiRequest};
 
 pub(crate) type Engine = Worker<Tls<Kernel>>;
 

@@ -16,12 +16,12 @@ use fermata_io::Deadline;
 use crate::HANDLERS;
 use crate::answer::{Engine, Step, answer, give, refuse};
 use crate::codec::{Event as ResponseEvent, Request};
+use crate::fastcgi_request::{
+    Answer, Body, Collected, FastCgiRequest, Link, PIECE_BYTES, begin, write_stored,
+};
 use crate::request;
 use crate::site::{Place, Site};
 use crate::spool::{Ledger, SILENT_MS, Spool, unstored};
-use crate::talk::{
-    Answer, Body, Collected, FastCgiRequest, Link, PIECE_BYTES, begin, write_stored,
-};
 
 /// Pause after a connection attempt to a Unix socket with a full queue.
 const RETRY_MS: u64 = 10;

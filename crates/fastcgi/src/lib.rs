@@ -4,10 +4,10 @@
 //! worker and forwards requests of some routes to PHP-FPM. The caller that polls the worker's events passes each event to
 //! [`FastCgi::handle`] first, and handles the event itself if `handle` returns false.
 //!
-//! A request costs a connection to PHP-FPM and a `FastCgiRequest` (`talk.rs`) of a few hundred bytes, and no PHP value. A
-//! [`Site`] limits the connections of a worker and the requests that wait for one. A response is read ahead of its
-//! client within the limits of a [`spool::Ledger`], so a slow client does not occupy a PHP-FPM child. Beyond these
-//! limits, the child waits for the client.
+//! A request costs a connection to PHP-FPM and a `FastCgiRequest` of a few hundred bytes, and no PHP value. A [`Site`] limits
+//! the connections of a worker and the requests that wait for one. A response is read ahead of its client within the
+//! limits of a [`spool::Ledger`], so a slow client does not occupy a PHP-FPM child. Beyond these limits, the child waits
+//! for the client.
 //!
 //! # Decisions and their price
 //!
@@ -27,11 +27,11 @@
 
 mod answer;
 pub mod codec;
+mod fastcgi_request;
 mod gate;
 mod request;
 mod site;
 pub mod spool;
-mod talk;
 #[cfg(test)]
 mod tests;
 
