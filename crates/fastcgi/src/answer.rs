@@ -28,64 +28,73 @@ pub(crate) enum Step {
 }
 
 /// Sends the available data to the client. Returns `None` if more has to be read first.
-pub(crate) fn give(worker: &mut Engine, talk: &mut FastCgiRequest, socket: &str) -> Option<Step> {
-    let is_complete = talk.exchange.is_complete();
-    if talk.answer == Answer::None {
-        let head = talk.head.as_ref()?;
-        match begin_answer(worker, talk.handle, head, &talk.pending, is_complete) {
-            Some(answer) => talk.answer = answer,
+pub(crate) fn give(
+    worker: &mut Engine,
+    request: &mut FastCgiRequest,
+    socket: &str,
+) -> Option<Step> {
+    let is_complete = request.exchange.is_complete();
+    if request.answer == Answer::None {
+        let head = request.head.as_ref()?;
+        match begin_answer(worker, request.handle, head, &request.pending, is_complete) {
+            Some(answer) => request.answer = answer,
             None => return Some(Step::Over),
         }
     }
-    match talk.answer {
+    match request.answer {
         Answer::Whole => {
-            talk.drained += talk.pending.len();
-            talk.pending.clear();
-            (is_complete || talk.drained > DRAINED_BYTES_MAX).then_some(Step::Over)
+            request.drained += request.pending.len();
+            request.pending.clear();
+            (is_complete || request.drained > DRAINED_BYTES_MAX).then_some(Step::Over)
         }
         Answer::Busy => Some(Step::Waits),
         Answer::None | Answer::Asking => {
-            if talk.pending.is_empty()
-                && let Err(error) = talk.spool.read(&mut talk.pending)
+            if request.pending.is_empty()
+                && let Err(error) = request.spool.read(&mut request.pending)
             {
                 let cause = format!("a stored response cannot be read: {error}");
                 return Some(Step::Failed(500, cause));
             }
-            if !talk.pending.is_empty() {
-                let taken = match worker.net.write_stream(talk.handle, &talk.pending) {
+            if !request.pending.is_empty() {
+                let taken = match worker.net.write_stream(request.handle, &request.pending) {
                     Ok(taken) => taken,
-                    Err(error) => return Some(cut(worker, talk, socket, error)),
+                    Err(error) => return Some(cut(worker, request, socket, error)),
                 };
-                talk.pending.drain(..taken);
-                talk.answer = Answer::Busy;
+                request.pending.drain(..taken);
+                request.answer = Answer::Busy;
             }
-            let is_given = talk.pending.is_empty() && talk.spool.is_empty();
+            let is_given = request.pending.is_empty() && request.spool.is_empty();
             // In the state `Busy`, the client has not received the last piece yet.
-            if is_given && talk.failure.is_some() && talk.answer != Answer::Busy {
+            if is_given && request.failure.is_some() && request.answer != Answer::Busy {
                 // Cut the stream, so that the client detects that the rest is missing.
-                worker.drop_stream(talk.handle);
+                worker.drop_stream(request.handle);
                 return Some(Step::Over);
             }
             if is_complete && is_given {
-                if let Err(error) = worker.end_stream(talk.handle) {
-                    return Some(cut(worker, talk, socket, error));
+                if let Err(error) = worker.end_stream(request.handle) {
+                    return Some(cut(worker, request, socket, error));
                 }
-                talk.answer = Answer::Whole;
+                request.answer = Answer::Whole;
                 return Some(Step::Over);
             }
-            (talk.answer == Answer::Busy).then_some(Step::Waits)
+            (request.answer == Answer::Busy).then_some(Step::Waits)
         }
     }
 }
 
 /// Handles a script that violated its own Content-Length, or a client that has left.
-fn cut(worker: &mut Engine, talk: &mut FastCgiRequest, socket: &str, error: StreamError) -> Step {
+fn cut(
+    worker: &mut Engine,
+    request: &mut FastCgiRequest,
+    socket: &str,
+    error: StreamError,
+) -> Step {
     if let StreamError::Misuse(cause) = error {
         let message = format!("FastCGI: {socket}: {cause}");
         worker.net.log_for_client(LogLevel::Warning, &message);
     }
-    worker.drop_stream(talk.handle);
-    talk.answer = Answer::Whole;
+    worker.drop_stream(request.handle);
+    request.answer = Answer::Whole;
     Step::Over
 }
 

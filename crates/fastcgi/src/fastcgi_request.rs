@@ -279,18 +279,19 @@ mod tests {
     fn keeps_a_connection_after_a_complete_exchange() {
         let handle = RequestId::from_raw(1).expect("it is not zero");
         let spool = Spool::new(&Ledger::new(&Settings::default()), None);
-        let mut talk = FastCgiRequest::new(handle, 0, (Body::Done, b"abc".to_vec()), spool);
-        assert!(talk.is_repeatable && !talk.is_clean());
+        let mut request = FastCgiRequest::new(handle, 0, (Body::Done, b"abc".to_vec()), spool);
+        assert!(request.is_repeatable && !request.is_clean());
         let end = [
             1, 6, 0, 1, 0, 2, 0, 0, b'\r', b'\n', 1, 3, 0, 1, 0, 8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
         ];
-        talk.exchange
+        request
+            .exchange
             .handle(&end, &mut Vec::new())
             .expect("an answer");
-        assert!(!talk.is_clean());
-        talk.sent = 3;
-        assert!(talk.is_clean());
-        talk.is_refused = true;
-        assert!(!talk.is_clean());
+        assert!(!request.is_clean());
+        request.sent = 3;
+        assert!(request.is_clean());
+        request.is_refused = true;
+        assert!(!request.is_clean());
     }
 }

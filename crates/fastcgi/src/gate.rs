@@ -30,7 +30,7 @@ const RETRY_MS: u64 = 10;
 pub struct FastCgi {
     pools: Vec<Pool>,
     /// By the handle of the request.
-    talks: HashMap<RequestId, FastCgiRequest>,
+    requests: HashMap<RequestId, FastCgiRequest>,
     /// The request that uses a connection; `None` = the connection is idle.
     wires: HashMap<WireId, Option<RequestId>>,
     /// Earliest time at which a timer may be due.
@@ -52,7 +52,7 @@ struct Pool {
     site: Site,
     place: Option<Place>,
     /// Number of requests in any state.
-    talks_len: usize,
+    requests_len: usize,
     /// Number of requests with a connection.
     active: usize,
     /// Requests that wait for a connection.
@@ -74,7 +74,7 @@ impl FastCgi {
             // were checked.
             place: site.place().ok(),
             site,
-            talks_len: 0,
+            requests_len: 0,
             active: 0,
             waiting: VecDeque::new(),
             idle: VecDeque::new(),
@@ -82,7 +82,7 @@ impl FastCgi {
         });
         Some(Box::new(FastCgi {
             pools: pools.collect(),
-            talks: HashMap::new(),
+            requests: HashMap::new(),
             wires: HashMap::new(),
             due: Deadline::NEVER,
             buffer: vec![0; PIECE_BYTES].into_boxed_slice(),
@@ -145,7 +145,7 @@ impl FastCgi {
             | Event::StreamEnd(handle) => handle,
             _ => return false,
         };
-        let Some(talk) = self.talks.get_mut(&handle) else {
+        let Some(request) = self.requests.get_mut(&handle) else {
             // The request does not belong to these sites.
             return false;
         };
@@ -156,8 +156,8 @@ impl FastCgi {
             }
             Event::StreamEnd(_) => self.end(worker, handle),
             Event::Stream(_) => {
-                talk.answer = Answer::Asking;
-                talk.spool.release();
+                request.answer = Answer::Asking;
+                request.spool.release();
                 self.touch(worker, handle);
                 self.go_on(worker, handle);
             }
@@ -171,7 +171,7 @@ impl FastCgi {
         let view = worker.request();
         let handle = view.handle();
         let room = (pool.site.connections_max + pool.site.queue_max) as usize;
-        if pool.talks_len >= room {
+        if pool.requests_len >= room {
             let message = format!(
                 "FastCGI: {}: {} requests wait already (queue); raise it, connections, or pm.max_children of PHP-FPM",
                 pool.site.socket, pool.site.queue_max
@@ -228,11 +228,11 @@ impl FastCgi {
         if worker.defer(handle).is_err() {
             return;
         }
-        self.pools[site].talks_len += 1;
+        self.pools[site].requests_len += 1;
         let is_collected = !matches!(body, Body::Collecting(_));
         let spool = Spool::new(&self.ledger, client);
-        let talk = FastCgiRequest::new(handle, site, (body, out), spool);
-        self.talks.insert(handle, talk);
+        let request = FastCgiRequest::new(handle, site, (body, out), spool);
+        self.requests.insert(handle, request);
         self.touch(worker, handle);
         if is_collected {
             self.queue(worker, handle);
@@ -243,11 +243,11 @@ impl FastCgi {
 
     /// Queues a request that is complete enough to be sent.
     fn queue(&mut self, worker: &mut Engine, handle: RequestId) {
-        let Some(talk) = self.talks.get_mut(&handle) else {
+        let Some(request) = self.requests.get_mut(&handle) else {
             return missed(());
         };
-        talk.since_ms = worker.net.now_ms();
-        let site = talk.site;
+        request.since_ms = worker.net.now_ms();
+        let site = request.site;
         self.pools[site].waiting.push_back(handle);
         self.open_next(worker, site);
     }
@@ -262,7 +262,7 @@ impl FastCgi {
             let Some(handle) = pool.waiting.pop_front() else {
                 return;
             };
-            let Some(talk) = self.talks.get_mut(&handle) else {
+            let Some(request) = self.requests.get_mut(&handle) else {
                 missed(());
                 continue;
             };
@@ -275,10 +275,10 @@ impl FastCgi {
             match wire {
                 Ok(wire) => {
                     pool.active += 1;
-                    account(worker, talk, Counter::FastCgiQueuedMs);
-                    talk.is_reused = is_reused;
+                    account(worker, request, Counter::FastCgiQueuedMs);
+                    request.is_reused = is_reused;
                     // A connection over a Unix socket succeeds or fails immediately.
-                    talk.link = if is_reused || matches!(pool.place, Some(Place::Unix(_))) {
+                    request.link = if is_reused || matches!(pool.place, Some(Place::Unix(_))) {
                         Link::Open(wire)
                     } else {
                         Link::Opening(wire)
@@ -300,12 +300,12 @@ impl FastCgi {
 
     /// Restarts the timeout after progress.
     fn touch(&mut self, worker: &mut Engine, handle: RequestId) {
-        let Some(talk) = self.talks.get_mut(&handle) else {
+        let Some(request) = self.requests.get_mut(&handle) else {
             return missed(());
         };
-        let timeout_ms = self.pools[talk.site].site.timeout_ms;
-        talk.deadline = Deadline::after(worker.net.now_ms(), timeout_ms);
-        self.due = self.due.min(talk.deadline);
+        let timeout_ms = self.pools[request.site].site.timeout_ms;
+        request.deadline = Deadline::after(worker.net.now_ms(), timeout_ms);
+        self.due = self.due.min(request.deadline);
     }
 
     fn on_wire(&mut self, worker: &mut Engine, event: WireEvent) {
@@ -321,10 +321,10 @@ impl FastCgi {
             }
             Some(None) => {}
             Some(Some(handle)) => {
-                let Some(talk) = self.talks.get_mut(&handle) else {
+                let Some(request) = self.requests.get_mut(&handle) else {
                     return missed(());
                 };
-                talk.link = Link::Open(event.wire);
+                request.link = Link::Open(event.wire);
                 self.go_on(worker, handle);
             }
         }
@@ -337,18 +337,18 @@ impl FastCgi {
             return;
         }
         let late = self
-            .talks
+            .requests
             .values()
-            .filter(|talk| talk.deadline.is_due(now_ms));
-        for handle in late.map(|talk| talk.handle).collect::<Vec<_>>() {
-            let Some(talk) = self.talks.get(&handle) else {
+            .filter(|request| request.deadline.is_due(now_ms));
+        for handle in late.map(|request| request.handle).collect::<Vec<_>>() {
+            let Some(request) = self.requests.get(&handle) else {
                 // The request ended when an earlier one made room.
                 continue;
             };
-            let seconds = self.pools[talk.site].site.timeout_ms as f64 / 1000.0;
-            let cause = match talk.link {
+            let seconds = self.pools[request.site].site.timeout_ms as f64 / 1000.0;
+            let cause = match request.link {
                 // The engine's own timeouts apply while PHP-FPM waits for the client.
-                _ if talk.waits_for_client() => {
+                _ if request.waits_for_client() => {
                     self.touch(worker, handle);
                     continue;
                 }
@@ -377,27 +377,30 @@ impl FastCgi {
                 self.open_next(worker, site);
             }
         }
-        let talks = self.talks.values().map(|talk| talk.deadline);
+        let requests = self.requests.values().map(|request| request.deadline);
         let retries = self.pools.iter().map(|pool| pool.retry);
         let idle = self
             .pools
             .iter()
             .filter_map(|pool| Some(pool.idle.front()?.1));
-        let all = talks.chain(retries).chain(idle).chain([self.crowding_due]);
+        let all = requests
+            .chain(retries)
+            .chain(idle)
+            .chain([self.crowding_due]);
         self.due = all.min().unwrap_or(Deadline::NEVER);
     }
 
     /// Advances a request as far as possible.
     fn go_on(&mut self, worker: &mut Engine, handle: RequestId) {
-        let Some(mut talk) = self.talks.remove(&handle) else {
+        let Some(mut request) = self.requests.remove(&handle) else {
             // The request has ended.
             return;
         };
-        let site = talk.site;
-        let was_collecting = matches!(talk.body, Body::Collecting(_));
-        let step = self.step(worker, &mut talk);
-        let is_collected = was_collecting && !matches!(talk.body, Body::Collecting(_));
-        self.talks.insert(handle, talk);
+        let site = request.site;
+        let was_collecting = matches!(request.body, Body::Collecting(_));
+        let step = self.step(worker, &mut request);
+        let is_collected = was_collecting && !matches!(request.body, Body::Collecting(_));
+        self.requests.insert(handle, request);
         match step {
             Step::Waits if is_collected => {
                 self.touch(worker, handle);
@@ -407,13 +410,13 @@ impl FastCgi {
             Step::Over => self.end(worker, handle),
             Step::Failed(status, cause) => self.fail(worker, handle, status, &cause),
             Step::Again => {
-                let Some(talk) = self.talks.get_mut(&handle) else {
+                let Some(request) = self.requests.get_mut(&handle) else {
                     return missed(());
                 };
                 let (pool, wires) = (&mut self.pools[site], &mut self.wires);
-                let_go(worker, talk, pool, wires, &mut self.due);
-                talk.sent = 0;
-                talk.is_refused = false;
+                let_go(worker, request, pool, wires, &mut self.due);
+                request.sent = 0;
+                request.is_refused = false;
                 self.pools[site].waiting.push_front(handle);
                 self.open_next(worker, site);
             }
@@ -423,13 +426,13 @@ impl FastCgi {
     /// Disconnects clients whose responses occupy connections, if the responses of one address occupy too many. Only clients that
     /// have read nothing for [`SILENT_MS`] are disconnected, the longest silent one first.
     fn bound_holding(&mut self, worker: &mut Engine, handle: RequestId) {
-        while let Some(talk) = self.talks.get(&handle)
-            && talk.spool.holds_too_many()
+        while let Some(request) = self.requests.get(&handle)
+            && request.spool.holds_too_many()
         {
             let now_ms = worker.net.now_ms();
-            let (address, site) = (talk.spool.address(), talk.site);
+            let (address, site) = (request.spool.address(), request.site);
             let beside = self
-                .talks
+                .requests
                 .values_mut()
                 .filter(|it| it.spool.address() == address);
             let longest = beside
@@ -474,31 +477,31 @@ impl FastCgi {
         }
     }
 
-    fn step(&mut self, worker: &mut Engine, talk: &mut FastCgiRequest) -> Step {
-        if talk.is_detached {
-            let socket = &self.pools[talk.site].site.socket;
-            return give(worker, talk, socket).unwrap_or(Step::Waits);
+    fn step(&mut self, worker: &mut Engine, request: &mut FastCgiRequest) -> Step {
+        if request.is_detached {
+            let socket = &self.pools[request.site].site.socket;
+            return give(worker, request, socket).unwrap_or(Step::Waits);
         }
-        if let Body::Collecting(_) = talk.body {
-            return self.collect(worker, talk);
+        if let Body::Collecting(_) = request.body {
+            return self.collect(worker, request);
         }
-        let Link::Open(wire) = talk.link else {
+        let Link::Open(wire) = request.link else {
             return Step::Waits;
         };
-        match self.send(worker, talk, wire) {
-            Step::Waits => self.receive(worker, talk, wire),
+        match self.send(worker, request, wire) {
+            Step::Waits => self.receive(worker, request, wire),
             step => step,
         }
     }
 
     /// Reads more of a body that is collected before the request is sent.
-    fn collect(&mut self, worker: &mut Engine, talk: &mut FastCgiRequest) -> Step {
+    fn collect(&mut self, worker: &mut Engine, request: &mut FastCgiRequest) -> Step {
         loop {
-            let read = match worker.read_body(talk.handle, PIECE_BYTES) {
+            let read = match worker.read_body(request.handle, PIECE_BYTES) {
                 Ok(read) => read,
-                Err(error) => return unread(worker, talk, error),
+                Err(error) => return unread(worker, request, error),
             };
-            let Body::Collecting(collected) = &mut talk.body else {
+            let Body::Collecting(collected) = &mut request.body else {
                 return Step::Waits;
             };
             let taken = match read {
@@ -511,13 +514,13 @@ impl FastCgi {
             };
             let stored = taken.and_then(|()| match read {
                 Read::Last | Read::End => {
-                    let body = std::mem::replace(&mut talk.body, Body::Done);
+                    let body = std::mem::replace(&mut request.body, Body::Done);
                     let Body::Collecting(collected) = body else {
                         return Ok(());
                     };
-                    let keeps = self.pools[talk.site].site.keep_ms > 0;
-                    talk.body = collected.finish(&mut talk.out, keeps)?;
-                    talk.is_repeatable = matches!(talk.body, Body::Done);
+                    let keeps = self.pools[request.site].site.keep_ms > 0;
+                    request.body = collected.finish(&mut request.out, keeps)?;
+                    request.is_repeatable = matches!(request.body, Body::Done);
                     Ok(())
                 }
                 Read::Piece | Read::Pending => Ok(()),
@@ -532,42 +535,42 @@ impl FastCgi {
                 };
                 return Step::Failed(status, cause);
             }
-            if !matches!(talk.body, Body::Collecting(_)) {
+            if !matches!(request.body, Body::Collecting(_)) {
                 return Step::Waits;
             }
         }
     }
 
     /// Sends as much of the request as PHP-FPM accepts.
-    fn send(&mut self, worker: &mut Engine, talk: &mut FastCgiRequest, wire: WireId) -> Step {
+    fn send(&mut self, worker: &mut Engine, request: &mut FastCgiRequest, wire: WireId) -> Step {
         loop {
-            if talk.out.len() - talk.sent < PIECE_BYTES
-                && !talk.is_refused
-                && let Some(step) = fill(worker, talk)
+            if request.out.len() - request.sent < PIECE_BYTES
+                && !request.is_refused
+                && let Some(step) = fill(worker, request)
             {
                 return step;
             }
-            if talk.sent == talk.out.len() {
-                if !talk.is_repeatable {
-                    talk.out.clear();
-                    talk.sent = 0;
+            if request.sent == request.out.len() {
+                if !request.is_repeatable {
+                    request.out.clear();
+                    request.sent = 0;
                 }
                 return Step::Waits;
             }
-            match worker.net.send_wire(wire, &talk.out[talk.sent..]) {
+            match worker.net.send_wire(wire, &request.out[request.sent..]) {
                 Ok(Some(sent)) => {
-                    talk.sent += sent;
-                    self.touch_talk(worker, talk);
+                    request.sent += sent;
+                    self.touch_request(worker, request);
                 }
                 Ok(None) => return Step::Waits,
-                Err(error) if talk.sent == 0 && !talk.is_reused => {
+                Err(error) if request.sent == 0 && !request.is_reused => {
                     return Step::Failed(502, unreachable(&error));
                 }
                 // PHP-FPM may have responded before it has read the complete request.
                 Err(_) => {
-                    talk.is_refused = true;
-                    talk.body = Body::Done;
-                    talk.sent = talk.out.len();
+                    request.is_refused = true;
+                    request.body = Body::Done;
+                    request.sent = request.out.len();
                     return Step::Waits;
                 }
             }
@@ -575,25 +578,25 @@ impl FastCgi {
     }
 
     /// Like `touch`, for a request that is not in the map.
-    fn touch_talk(&mut self, worker: &mut Engine, talk: &mut FastCgiRequest) {
-        let timeout_ms = self.pools[talk.site].site.timeout_ms;
-        talk.deadline = Deadline::after(worker.net.now_ms(), timeout_ms);
-        self.due = self.due.min(talk.deadline);
+    fn touch_request(&mut self, worker: &mut Engine, request: &mut FastCgiRequest) {
+        let timeout_ms = self.pools[request.site].site.timeout_ms;
+        request.deadline = Deadline::after(worker.net.now_ms(), timeout_ms);
+        self.due = self.due.min(request.deadline);
     }
 
     /// Reads the response, also ahead of its client if the spool has room.
-    fn receive(&mut self, worker: &mut Engine, talk: &mut FastCgiRequest, wire: WireId) -> Step {
+    fn receive(&mut self, worker: &mut Engine, request: &mut FastCgiRequest, wire: WireId) -> Step {
         loop {
-            let step = give(worker, talk, &self.pools[talk.site].site.socket);
+            let step = give(worker, request, &self.pools[request.site].site.socket);
             let is_ahead = matches!(step, Some(Step::Waits));
             match step {
-                Some(Step::Waits) if talk.exchange.is_complete() => {
-                    self.detach(worker, talk);
+                Some(Step::Waits) if request.exchange.is_complete() => {
+                    self.detach(worker, request);
                     return Step::Waits;
                 }
-                Some(Step::Waits) if !talk.spool.has_room(PIECE_BYTES) => {
-                    let unread_bytes = unread_bytes(&worker.net, talk.handle);
-                    talk.spool.hold(worker.net.now_ms(), unread_bytes);
+                Some(Step::Waits) if !request.spool.has_room(PIECE_BYTES) => {
+                    let unread_bytes = unread_bytes(&worker.net, request.handle);
+                    request.spool.hold(worker.net.now_ms(), unread_bytes);
                     return Step::Waits;
                 }
                 Some(Step::Waits) | None => {}
@@ -602,34 +605,36 @@ impl FastCgi {
             let read = worker.net.recv_wire(wire, &mut self.buffer);
             let read = match read {
                 Ok(None) => {
-                    if talk.answer == Answer::Asking && worker.defer_stream(talk.handle).is_err() {
+                    if request.answer == Answer::Asking
+                        && worker.defer_stream(request.handle).is_err()
+                    {
                         return Step::Over;
                     }
                     return Step::Waits;
                 }
                 Ok(Some(read)) => read,
-                Err(error) if !talk.has_received && !talk.is_reused => {
+                Err(error) if !request.has_received && !request.is_reused => {
                     return Step::Failed(502, format!("the connection has failed: {error}"));
                 }
                 Err(_) => 0,
             };
             if read == 0 {
-                if talk.is_reused && !talk.has_received && talk.is_repeatable {
+                if request.is_reused && !request.has_received && request.is_repeatable {
                     return Step::Again;
                 }
-                let cause = match talk.head {
+                let cause = match request.head {
                     None => "the connection has ended before the response",
                     Some(_) => "the connection has ended within the response",
                 };
                 return Step::Failed(502, cause.to_owned());
             }
-            talk.has_received = true;
-            self.touch_talk(worker, talk);
-            if let Some(step) = self.on_received(worker, talk, read) {
+            request.has_received = true;
+            self.touch_request(worker, request);
+            if let Some(step) = self.on_received(worker, request, read) {
                 return step;
             }
-            if is_ahead && !talk.exchange.is_complete() {
-                self.eager.push(talk.handle);
+            if is_ahead && !request.exchange.is_complete() {
+                self.eager.push(request.handle);
                 return Step::Waits;
             }
         }
@@ -639,26 +644,28 @@ impl FastCgi {
     fn on_received(
         &mut self,
         worker: &mut Engine,
-        talk: &mut FastCgiRequest,
+        request: &mut FastCgiRequest,
         read: usize,
     ) -> Option<Step> {
-        let outcome = talk.exchange.handle(&self.buffer[..read], &mut self.events);
+        let outcome = request
+            .exchange
+            .handle(&self.buffer[..read], &mut self.events);
         let mut stored = Ok(());
         for event in self.events.drain(..) {
             match event {
-                ResponseEvent::Head(head) => talk.head = Some(head),
+                ResponseEvent::Head(head) => request.head = Some(head),
                 ResponseEvent::Interim(head) => {
                     let headers = head.headers.iter();
                     let headers = headers.map(|(name, value)| (&name[..], &value[..]));
                     let headers = headers.filter(|(name, _)| !reserved_name(name));
                     // Ignore an error: a client that has left is detected elsewhere.
-                    let _ = worker.send_interim(talk.handle, head.status, headers);
+                    let _ = worker.send_interim(request.handle, head.status, headers);
                 }
-                ResponseEvent::Body(piece) if talk.answer == Answer::Busy => {
+                ResponseEvent::Body(piece) if request.answer == Answer::Busy => {
                     let open = || worker.http.new_unnamed();
-                    stored = stored.and(talk.spool.write(&piece, open));
+                    stored = stored.and(request.spool.write(&piece, open));
                 }
-                ResponseEvent::Body(piece) => talk.pending.extend_from_slice(&piece),
+                ResponseEvent::Body(piece) => request.pending.extend_from_slice(&piece),
                 ResponseEvent::Stderr(text) => {
                     let text = String::from_utf8_lossy(&text);
                     let line = format!("FastCGI: {}", text.trim_end().escape_debug());
@@ -678,38 +685,38 @@ impl FastCgi {
 
     /// Releases the connection after PHP-FPM has sent the complete response or failed, so that other requests are served while the
     /// client reads.
-    fn detach(&mut self, worker: &mut Engine, talk: &mut FastCgiRequest) {
-        let site = talk.site;
+    fn detach(&mut self, worker: &mut Engine, request: &mut FastCgiRequest) {
+        let site = request.site;
         let (pool, wires) = (&mut self.pools[site], &mut self.wires);
-        let_go(worker, talk, pool, wires, &mut self.due);
-        pool.talks_len -= 1;
-        talk.is_detached = true;
-        talk.body = Body::Done;
-        talk.out = Vec::new();
-        talk.sent = 0;
+        let_go(worker, request, pool, wires, &mut self.due);
+        pool.requests_len -= 1;
+        request.is_detached = true;
+        request.body = Body::Done;
+        request.out = Vec::new();
+        request.sent = 0;
         self.open_next(worker, site);
     }
 
     /// Fails a request for which PHP-FPM has no valid response.
     fn fail(&mut self, worker: &mut Engine, handle: RequestId, status: u16, cause: &str) {
-        let Some(talk) = self.talks.get_mut(&handle) else {
+        let Some(request) = self.requests.get_mut(&handle) else {
             // The request has ended.
             return;
         };
-        let message = format!("FastCGI: {}: {cause}", self.pools[talk.site].site.socket);
+        let message = format!("FastCGI: {}: {cause}", self.pools[request.site].site.socket);
         worker.net.log_for_client(LogLevel::Error, &message);
-        talk.failure = Some(match status {
+        request.failure = Some(match status {
             504 => Counter::FastCgiTimedOut,
             _ => Counter::FastCgiFailed,
         });
-        match talk.answer {
+        match request.answer {
             Answer::None => answer(worker, handle, status, "The application does not answer.\n"),
             // The client still receives the bytes that PHP-FPM has sent. Then the response is cut.
-            Answer::Busy if !talk.is_detached => {
+            Answer::Busy if !request.is_detached => {
                 self.detach_failed(worker, handle);
                 return;
             }
-            Answer::Asking if !talk.is_detached && !talk.pending.is_empty() => {
+            Answer::Asking if !request.is_detached && !request.pending.is_empty() => {
                 self.detach_failed(worker, handle);
                 self.go_on(worker, handle);
                 return;
@@ -722,33 +729,33 @@ impl FastCgi {
     }
 
     fn detach_failed(&mut self, worker: &mut Engine, handle: RequestId) {
-        let Some(mut talk) = self.talks.remove(&handle) else {
+        let Some(mut request) = self.requests.remove(&handle) else {
             return missed(());
         };
-        if !talk.is_detached {
-            self.detach(worker, &mut talk);
+        if !request.is_detached {
+            self.detach(worker, &mut request);
         }
-        self.talks.insert(handle, talk);
+        self.requests.insert(handle, request);
     }
 
     /// Ends a request. If its client has left, the closed connection notifies PHP-FPM.
     fn end(&mut self, worker: &mut Engine, handle: RequestId) {
-        let Some(mut talk) = self.talks.remove(&handle) else {
+        let Some(mut request) = self.requests.remove(&handle) else {
             // The request has ended.
             return;
         };
-        let site = talk.site;
+        let site = request.site;
         let (pool, wires) = (&mut self.pools[site], &mut self.wires);
-        let_go(worker, &mut talk, pool, wires, &mut self.due);
+        let_go(worker, &mut request, pool, wires, &mut self.due);
         worker.http.settle_request(handle);
-        if !talk.is_detached {
-            pool.talks_len -= 1;
+        if !request.is_detached {
+            pool.requests_len -= 1;
         }
         if pool.waiting.contains(&handle) {
-            account(worker, &mut talk, Counter::FastCgiQueuedMs);
+            account(worker, &mut request, Counter::FastCgiQueuedMs);
             pool.waiting.retain(|waiting| *waiting != handle);
         }
-        worker.net.count(talk.outcome(), 1);
+        worker.net.count(request.outcome(), 1);
         self.open_next(worker, site);
     }
 }
@@ -756,19 +763,19 @@ impl FastCgi {
 /// Releases the connection of a request.
 fn let_go(
     worker: &mut Engine,
-    talk: &mut FastCgiRequest,
+    request: &mut FastCgiRequest,
     pool: &mut Pool,
     wires: &mut HashMap<WireId, Option<RequestId>>,
     due: &mut Deadline,
 ) {
-    talk.spool.release();
-    let link = std::mem::replace(&mut talk.link, Link::None);
+    request.spool.release();
+    let link = std::mem::replace(&mut request.link, Link::None);
     let (Link::Opening(wire) | Link::Open(wire)) = link else {
         return;
     };
-    account(worker, talk, Counter::FastCgiRunningMs);
+    account(worker, request, Counter::FastCgiRunningMs);
     pool.active -= 1;
-    if talk.is_clean() && pool.site.keep_ms > 0 {
+    if request.is_clean() && pool.site.keep_ms > 0 {
         let until = Deadline::after(worker.net.now_ms(), pool.site.keep_ms);
         pool.idle.push_back((wire, until));
         wires.insert(wire, None);
@@ -780,37 +787,37 @@ fn let_go(
 }
 
 /// Writes more of the body. Returns a step if no more was written, with the reason.
-fn fill(worker: &mut Engine, talk: &mut FastCgiRequest) -> Option<Step> {
-    if talk.sent > 0 && !talk.is_repeatable {
-        talk.out.drain(..talk.sent);
-        talk.sent = 0;
+fn fill(worker: &mut Engine, request: &mut FastCgiRequest) -> Option<Step> {
+    if request.sent > 0 && !request.is_repeatable {
+        request.out.drain(..request.sent);
+        request.sent = 0;
     }
-    while talk.out.len() - talk.sent < PIECE_BYTES {
-        match &mut talk.body {
+    while request.out.len() - request.sent < PIECE_BYTES {
+        match &mut request.body {
             Body::Done | Body::Collecting(_) => break,
             Body::Stored(file, left) => {
-                if let Err(error) = write_stored(&mut talk.out, file, left) {
+                if let Err(error) = write_stored(&mut request.out, file, left) {
                     return Some(Step::Failed(
                         500,
                         format!("a stored body cannot be read: {error}"),
                     ));
                 }
                 if *left == 0 {
-                    talk.body = Body::Done;
+                    request.body = Body::Done;
                 }
             }
-            Body::Arriving => match worker.read_body(talk.handle, PIECE_BYTES) {
+            Body::Arriving => match worker.read_body(request.handle, PIECE_BYTES) {
                 Ok(Read::Pending) => break,
                 Ok(read) => {
                     if read != Read::End {
-                        Request::body(&mut talk.out, worker.http.body_piece());
+                        Request::body(&mut request.out, worker.http.body_piece());
                     }
                     if read != Read::Piece {
-                        Request::body_end(&mut talk.out);
-                        talk.body = Body::Done;
+                        Request::body_end(&mut request.out);
+                        request.body = Body::Done;
                     }
                 }
-                Err(error) => return Some(unread(worker, talk, error)),
+                Err(error) => return Some(unread(worker, request, error)),
             },
         }
     }
@@ -818,23 +825,23 @@ fn fill(worker: &mut Engine, talk: &mut FastCgiRequest) -> Option<Step> {
 }
 
 /// Handles a body whose rest cannot be read.
-fn unread(worker: &mut Engine, talk: &mut FastCgiRequest, error: ReadError) -> Step {
+fn unread(worker: &mut Engine, request: &mut FastCgiRequest, error: ReadError) -> Step {
     match error {
-        ReadError::Refused(status, message) if talk.answer == Answer::None => {
-            answer(worker, talk.handle, status, &format!("{message}.\n"));
+        ReadError::Refused(status, message) if request.answer == Answer::None => {
+            answer(worker, request.handle, status, &format!("{message}.\n"));
         }
-        _ => worker.drop_request(talk.handle),
+        _ => worker.drop_request(request.handle),
     }
     Step::Over
 }
 
 /// Adds the time since the previous call for this request, or since it was queued, to `phase`.
-fn account(worker: &mut Engine, talk: &mut FastCgiRequest, phase: Counter) {
+fn account(worker: &mut Engine, request: &mut FastCgiRequest, phase: Counter) {
     let now_ms = worker.net.now_ms();
     worker
         .net
-        .count(phase, now_ms.saturating_sub(talk.since_ms));
-    talk.since_ms = now_ms;
+        .count(phase, now_ms.saturating_sub(request.since_ms));
+    request.since_ms = now_ms;
 }
 
 fn unreachable(error: &io::Error) -> String {
