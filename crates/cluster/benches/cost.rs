@@ -18,15 +18,15 @@ const CHANNEL: &[u8] = b"news.42";
 const INBOX: &str = "_INBOX.0123456789abcdef";
 const OUTBOX: &str = "0123456789abcdef0123456789abcdef";
 
-struct Talk {
+struct Fixture {
     bridge: Bridge,
     seq: u64,
     bytes: String,
 }
 
-impl Talk {
+impl Fixture {
     /// Connects a bridge until its log is live.
-    fn new() -> Talk {
+    fn new() -> Fixture {
         let options = Options {
             servers: Address::list("nats://a").expect("an address"),
             prefix: "fermata".to_owned(),
@@ -40,24 +40,24 @@ impl Talk {
             past_max: 1_000,
             application: None,
         };
-        let mut talk = Talk {
+        let mut fixture = Fixture {
             bridge: Bridge::new(options, None, None, 0),
             seq: 0,
             bytes: String::new(),
         };
-        talk.bridge.handle_time(0);
-        talk.take();
-        talk.bridge.handle_connected(0);
-        talk.hear("INFO {\"headers\":true,\"jetstream\":true,\"max_payload\":65536}\r\n");
+        fixture.bridge.handle_time(0);
+        fixture.take();
+        fixture.bridge.handle_connected(0);
+        fixture.receive("INFO {\"headers\":true,\"jetstream\":true,\"max_payload\":65536}\r\n");
         let stream = "{\"created\":\"2026-11-22T14:00:00Z\",\"config\":{},\"state\":{\"first_seq\":1,\"last_seq\":0}}";
-        talk.answer("STREAM.INFO.", stream);
-        talk.answer("CONSUMER.CREATE.", "{\"num_pending\":0}");
-        talk.answer("STREAM.INFO.", stream);
-        assert!(talk.bridge.can_send());
-        talk
+        fixture.answer("STREAM.INFO.", stream);
+        fixture.answer("CONSUMER.CREATE.", "{\"num_pending\":0}");
+        fixture.answer("STREAM.INFO.", stream);
+        assert!(fixture.bridge.can_send());
+        fixture
     }
 
-    fn hear(&mut self, text: &str) {
+    fn receive(&mut self, text: &str) {
         self.bridge.handle_input(text.as_bytes(), 0);
         self.take();
     }
@@ -66,7 +66,7 @@ impl Talk {
     fn answer(&mut self, what: &str, text: &str) {
         let (_, rest) = self.bytes.rsplit_once(what).expect("it asks");
         let to = rest.split(' ').nth(1).expect("a reply subject").to_owned();
-        self.hear(&format!("MSG {to} 1 {}\r\n{text}\r\n", text.len()));
+        self.receive(&format!("MSG {to} 1 {}\r\n{text}\r\n", text.len()));
     }
 
     fn take(&mut self) {
@@ -141,10 +141,10 @@ fn main() {
     let batches: Vec<Batch> = (0..BATCHES).map(Batch::new).collect();
     let mut best = u128::MAX;
     for _ in 0..given.unwrap_or(ROUNDS) {
-        let mut talk = Talk::new();
+        let mut fixture = Fixture::new();
         let began = Instant::now();
         for batch in &batches {
-            talk.play(batch);
+            fixture.play(batch);
         }
         best = best.min(began.elapsed().as_nanos() / u128::from(BATCHES * BATCH));
     }

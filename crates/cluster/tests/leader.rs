@@ -14,7 +14,7 @@ const ALONE: &str =
 const HEALTHY: [u64; 2] = [30_000_000, 900_000_000];
 
 /// A bridge, and a fake server whose responses the test writes line by line.
-struct Talk {
+struct Fixture {
     /// INFO of the server.
     info: &'static str,
     bridge: Bridge,
@@ -27,24 +27,24 @@ struct Talk {
     allows_direct: bool,
 }
 
-impl Talk {
-    fn new(reached: Option<Place>) -> Talk {
-        Talk::behind(reached, None)
+impl Fixture {
+    fn new(reached: Option<Place>) -> Fixture {
+        Fixture::behind(reached, None)
     }
 
     /// Creates a bridge that has read up to a position, with the stored time of the message at that position.
-    fn behind(reached: Option<Place>, reached_ms: Option<u64>) -> Talk {
-        Talk::with(reached, reached_ms, None, INFO)
+    fn behind(reached: Option<Place>, reached_ms: Option<u64>) -> Fixture {
+        Fixture::with(reached, reached_ms, None, INFO)
     }
 
     /// Starts a bridge with a standalone server.
-    fn alone() -> Talk {
-        Talk::with(None, None, None, ALONE)
+    fn alone() -> Fixture {
+        Fixture::with(None, None, None, ALONE)
     }
 
     /// Starts a bridge with the fingerprints of an application.
-    fn of_application(application: &str) -> Talk {
-        Talk::with(None, None, Some(application.to_owned()), INFO)
+    fn of_application(application: &str) -> Fixture {
+        Fixture::with(None, None, Some(application.to_owned()), INFO)
     }
 
     fn with(
@@ -52,14 +52,14 @@ impl Talk {
         reached_ms: Option<u64>,
         application: Option<String>,
         info: &'static str,
-    ) -> Talk {
+    ) -> Fixture {
         let options = Options {
             age_ms_max: 600_000,
             replicas: 3,
             application,
             ..options("nats://a,nats://b")
         };
-        let mut talk = Talk {
+        let mut fixture = Fixture {
             info,
             bridge: Bridge::new(options, reached, reached_ms, 0),
             now_ms: 0,
@@ -68,14 +68,14 @@ impl Talk {
             has_times: false,
             allows_direct: false,
         };
-        talk.pass(0);
-        talk.connect();
-        talk
+        fixture.pass(0);
+        fixture.connect();
+        fixture
     }
 
     fn connect(&mut self) {
         self.bridge.handle_connected(self.now_ms);
-        self.hear(self.info);
+        self.receive(self.info);
     }
 
     fn pass(&mut self, ms: u64) {
@@ -91,7 +91,7 @@ impl Talk {
         self.now_ms = end;
     }
 
-    fn hear(&mut self, text: &str) {
+    fn receive(&mut self, text: &str) {
         self.bridge.handle_input(text.as_bytes(), self.now_ms);
         self.take();
     }
@@ -113,7 +113,7 @@ impl Talk {
     }
 
     fn answer(&mut self, to: &str, text: &str) {
-        self.hear(&format!("MSG {to} 1 {}\r\n{text}\r\n", text.len()));
+        self.receive(&format!("MSG {to} 1 {}\r\n{text}\r\n", text.len()));
     }
 
     /// Describes the stream.
@@ -144,7 +144,7 @@ impl Talk {
     fn deliver(&mut self, count: u64, seq: u64, late_ms: u64) {
         let unix_ns = (seq * 1_000 + 500 + late_ms) * 1_000_000;
         let to = format!("$JS.ACK.S.C.1.{seq}.{count}.{unix_ns}.0");
-        self.hear(&format!("MSG app.c 1 {to} 1\r\nx\r\n"));
+        self.receive(&format!("MSG app.c 1 {to} 1\r\nx\r\n"));
     }
 
     /// Opens the next connection when it is due.
@@ -201,9 +201,9 @@ impl Talk {
 
 /// Returns a position in the log that `begin` describes.
 fn place(seq: u64) -> Place {
-    let mut talk = Talk::new(None);
-    talk.begin(seq);
-    let begin = talk.events.iter().find_map(|it| match it {
+    let mut fixture = Fixture::new(None);
+    fixture.begin(seq);
+    let begin = fixture.events.iter().find_map(|it| match it {
         Event::Begin(place) => Some(*place),
         _ => None,
     });
@@ -216,81 +216,81 @@ fn place(seq: u64) -> Place {
 /// Regression test: the shorter description counted as a loss, and all clients received a gap.
 #[test]
 fn probes_a_new_leader_for_the_end() {
-    let mut talk = Talk::new(Some(place(70)));
-    talk.describe(60, HEALTHY);
-    assert!(!talk.sent.contains("STREAM.UPDATE"));
+    let mut fixture = Fixture::new(Some(place(70)));
+    fixture.describe(60, HEALTHY);
+    assert!(!fixture.sent.contains("STREAM.UPDATE"));
     // NATS drops requests while the stream has no leader.
-    let asked = |talk: &mut Talk| talk.asked("HPUB app.-").expect("it asks for the end");
-    asked(&mut talk);
-    talk.pass(600);
-    let to = asked(&mut talk);
+    let asked = |fixture: &mut Fixture| fixture.asked("HPUB app.-").expect("it asks for the end");
+    asked(&mut fixture);
+    fixture.pass(600);
+    let to = asked(&mut fixture);
     let refused = "{\"error\":{\"code\":503,\"description\":\"no quorum\"}}";
-    talk.answer(&to, refused);
-    talk.pass(600);
-    talk.acknowledge(71);
-    talk.begin(71);
-    assert!(!talk.has(|it| matches!(it, Event::Begin(_) | Event::Notice(_))));
-    assert!(!talk.sent.contains("STREAM.UPDATE"));
+    fixture.answer(&to, refused);
+    fixture.pass(600);
+    fixture.acknowledge(71);
+    fixture.begin(71);
+    assert!(!fixture.has(|it| matches!(it, Event::Begin(_) | Event::Notice(_))));
+    assert!(!fixture.sent.contains("STREAM.UPDATE"));
 }
 
 #[test]
 fn confirmed_loss_is_a_gap() {
-    let mut talk = Talk::new(Some(place(70)));
-    talk.describe(60, HEALTHY);
-    talk.acknowledge(61);
-    talk.describe(61, HEALTHY);
-    assert!(talk.asked("STREAM.UPDATE.").is_some());
-    assert!(talk.has(|it| matches!(it, Event::Notice(_))));
+    let mut fixture = Fixture::new(Some(place(70)));
+    fixture.describe(60, HEALTHY);
+    fixture.acknowledge(61);
+    fixture.describe(61, HEALTHY);
+    assert!(fixture.asked("STREAM.UPDATE.").is_some());
+    assert!(fixture.has(|it| matches!(it, Event::Notice(_))));
 }
 
 /// A stream that is full refuses the probe.
 #[test]
 fn unconfirmed_loss_is_a_gap_after_a_timeout() {
-    let mut talk = Talk::new(Some(place(70)));
+    let mut fixture = Fixture::new(Some(place(70)));
     let refused = "{\"error\":{\"code\":503,\"description\":\"maximum messages exceeded\"}}";
-    while !talk.sent.contains("STREAM.UPDATE.") {
-        assert!(talk.now_ms < 60_000, "it is never decided");
-        if talk.sent.contains("STREAM.INFO.") {
-            talk.describe(60, HEALTHY);
-        } else if let Some(to) = talk.asked("HPUB app.-") {
-            talk.answer(&to, refused);
+    while !fixture.sent.contains("STREAM.UPDATE.") {
+        assert!(fixture.now_ms < 60_000, "it is never decided");
+        if fixture.sent.contains("STREAM.INFO.") {
+            fixture.describe(60, HEALTHY);
+        } else if let Some(to) = fixture.asked("HPUB app.-") {
+            fixture.answer(&to, refused);
         }
-        let connects = talk.events.len();
-        talk.pass(100);
-        if talk.events[connects..]
+        let connects = fixture.events.len();
+        fixture.pass(100);
+        if fixture.events[connects..]
             .iter()
             .any(|it| matches!(it, Event::Connect(_)))
         {
-            talk.connect();
+            fixture.connect();
         }
     }
-    assert!(talk.now_ms >= 30_000, "after {} ms", talk.now_ms);
+    assert!(fixture.now_ms >= 30_000, "after {} ms", fixture.now_ms);
 }
 
 #[test]
 fn leaves_a_leader_without_majority() {
     let cut_off = [8_000_000_000, 9_000_000_000];
-    let mut talk = Talk::new(None);
-    talk.describe(60, cut_off);
-    assert!(talk.has(|it| matches!(it, Event::Disconnect)));
+    let mut fixture = Fixture::new(None);
+    fixture.describe(60, cut_off);
+    assert!(fixture.has(|it| matches!(it, Event::Disconnect)));
     // One of three copies may be offline.
-    let mut talk = Talk::new(None);
-    talk.describe(60, [30_000_000, 9_000_000_000]);
-    talk.make_consumer();
-    talk.describe(60, HEALTHY);
-    assert!(talk.has(|it| matches!(it, Event::Begin(_))));
+    let mut fixture = Fixture::new(None);
+    fixture.describe(60, [30_000_000, 9_000_000_000]);
+    fixture.make_consumer();
+    fixture.describe(60, HEALTHY);
+    assert!(fixture.has(|it| matches!(it, Event::Begin(_))));
     // The leader loses its majority during reading, but the consumer still delivers.
     let beat = "NATS/1.0 100 Idle Heartbeat\r\n\r\n";
     let beat = format!("HMSG _INBOX.a.c1 11 {0} {0}\r\n{beat}\r\n", beat.len());
     for second in 0..10 {
-        talk.pass(1_000);
-        if talk.has(|it| matches!(it, Event::Disconnect)) {
+        fixture.pass(1_000);
+        if fixture.has(|it| matches!(it, Event::Disconnect)) {
             assert!((6..=8).contains(&second), "in second {second}");
             return;
         }
-        talk.hear(&beat);
-        talk.hear("PONG\r\n");
-        talk.describe(60, if second < 5 { HEALTHY } else { cut_off });
+        fixture.receive(&beat);
+        fixture.receive("PONG\r\n");
+        fixture.describe(60, if second < 5 { HEALTHY } else { cut_off });
     }
     panic!("it counts as ready");
 }
@@ -298,100 +298,100 @@ fn leaves_a_leader_without_majority() {
 /// Records sent to a disconnected leader are lost. Its successor stored later records first.
 #[test]
 fn sends_nothing_after_an_unacknowledged_record() {
-    let mut talk = Talk::new(Some(place(60)));
-    talk.begin(60);
-    assert!(!talk.is_away());
-    talk.send(1);
-    talk.pass(1_100);
-    talk.describe(60, HEALTHY);
-    talk.pass(800);
-    assert!(talk.bridge.can_send());
-    talk.pass(200);
-    assert!(talk.is_away() && !talk.bridge.can_send());
+    let mut fixture = Fixture::new(Some(place(60)));
+    fixture.begin(60);
+    assert!(!fixture.is_away());
+    fixture.send(1);
+    fixture.pass(1_100);
+    fixture.describe(60, HEALTHY);
+    fixture.pass(800);
+    assert!(fixture.bridge.can_send());
+    fixture.pass(200);
+    assert!(fixture.is_away() && !fixture.bridge.can_send());
     // The log was only slow. It now acknowledges the record.
     let to = "_INBOX.a.r.p.1";
-    talk.answer(to, "{\"seq\":61}");
-    assert!(!talk.is_away() && talk.bridge.can_send());
+    fixture.answer(to, "{\"seq\":61}");
+    assert!(!fixture.is_away() && fixture.bridge.can_send());
 }
 
 /// A bridge that has read message 50, and a log that ends at 52.
-fn talk_behind_50() -> Talk {
-    let mut talk = Talk::behind(Some(place(50)), Some(50_500));
-    talk.has_times = true;
-    talk.describe(52, HEALTHY);
-    talk.make_consumer();
-    talk.describe(52, HEALTHY);
-    talk
+fn fixture_behind_50() -> Fixture {
+    let mut fixture = Fixture::behind(Some(place(50)), Some(50_500));
+    fixture.has_times = true;
+    fixture.describe(52, HEALTHY);
+    fixture.make_consumer();
+    fixture.describe(52, HEALTHY);
+    fixture
 }
 
 /// NATS 2.9.10 creates such wrong copies on a server that was cut off.
 #[test]
 fn leaves_a_different_copy_before_passing_it_on() {
-    let mut talk = talk_behind_50();
-    talk.deliver(1, 50, 0);
-    talk.deliver(2, 51, 0);
-    assert!(talk.is_away() && talk.records().is_empty());
-    talk.deliver(3, 52, 700);
-    talk.connect_again();
-    talk.describe(52, HEALTHY);
-    assert!(!talk.sent.contains("STREAM.UPDATE"), "nothing was told");
-    talk.make_consumer();
-    talk.describe(52, HEALTHY);
-    (50..=52).for_each(|seq| talk.deliver(seq - 49, seq, 0));
-    assert_eq!(talk.records(), [51, 52]);
-    assert!(!talk.is_away() && !talk.has(|it| matches!(it, Event::Begin(_))));
+    let mut fixture = fixture_behind_50();
+    fixture.deliver(1, 50, 0);
+    fixture.deliver(2, 51, 0);
+    assert!(fixture.is_away() && fixture.records().is_empty());
+    fixture.deliver(3, 52, 700);
+    fixture.connect_again();
+    fixture.describe(52, HEALTHY);
+    assert!(!fixture.sent.contains("STREAM.UPDATE"), "nothing was told");
+    fixture.make_consumer();
+    fixture.describe(52, HEALTHY);
+    (50..=52).for_each(|seq| fixture.deliver(seq - 49, seq, 0));
+    assert_eq!(fixture.records(), [51, 52]);
+    assert!(!fixture.is_away() && !fixture.has(|it| matches!(it, Event::Begin(_))));
 }
 
 #[test]
 fn leaves_a_copy_without_the_leaders_last_message() {
-    let mut talk = talk_behind_50();
-    talk.deliver(1, 50, 0);
-    talk.deliver(2, 51, 0);
-    talk.pass(4_999);
-    assert!(!talk.has(|it| matches!(it, Event::Disconnect)));
-    talk.pass(1);
-    talk.connect_again();
-    assert!(talk.sent.contains("STREAM.INFO"));
+    let mut fixture = fixture_behind_50();
+    fixture.deliver(1, 50, 0);
+    fixture.deliver(2, 51, 0);
+    fixture.pass(4_999);
+    assert!(!fixture.has(|it| matches!(it, Event::Disconnect)));
+    fixture.pass(1);
+    fixture.connect_again();
+    assert!(fixture.sent.contains("STREAM.INFO"));
 }
 
 /// The messages of the copy have other positions in the log. Their ids must not be mistaken for ids of other messages.
 #[test]
 fn different_copy_after_passing_it_on_starts_an_epoch() {
     for comes_first in [true, false] {
-        let mut talk = talk_behind_50();
-        (50..=52).for_each(|seq| talk.deliver(seq - 49, seq, 0));
-        assert!(!talk.is_away());
-        talk.deliver(4, 53, if comes_first { 9 } else { 0 });
-        talk.pass(1_100);
-        assert!(!talk.has(|it| matches!(it, Event::Disconnect)));
-        talk.describe(if comes_first { 53 } else { 54 }, HEALTHY);
+        let mut fixture = fixture_behind_50();
+        (50..=52).for_each(|seq| fixture.deliver(seq - 49, seq, 0));
+        assert!(!fixture.is_away());
+        fixture.deliver(4, 53, if comes_first { 9 } else { 0 });
+        fixture.pass(1_100);
+        assert!(!fixture.has(|it| matches!(it, Event::Disconnect)));
+        fixture.describe(if comes_first { 53 } else { 54 }, HEALTHY);
         if !comes_first {
-            talk.deliver(5, 54, 9);
+            fixture.deliver(5, 54, 9);
         }
-        talk.connect_again();
-        talk.describe(60, HEALTHY);
-        assert!(talk.asked("STREAM.UPDATE.").is_some());
+        fixture.connect_again();
+        fixture.describe(60, HEALTHY);
+        assert!(fixture.asked("STREAM.UPDATE.").is_some());
     }
 }
 
 #[test]
 fn leaves_a_copy_that_stops_behind_the_leader() {
-    let mut talk = talk_behind_50();
-    (50..=52).for_each(|seq| talk.deliver(seq - 49, seq, 0));
+    let mut fixture = fixture_behind_50();
+    (50..=52).for_each(|seq| fixture.deliver(seq - 49, seq, 0));
     let beat = "NATS/1.0 100 Idle Heartbeat\r\n\r\n";
     let beat = format!("HMSG _INBOX.a.c1 11 {0} {0}\r\n{beat}\r\n", beat.len());
     for second in 0..10 {
-        talk.pass(1_000);
-        if talk.has(|it| matches!(it, Event::Disconnect)) {
+        fixture.pass(1_000);
+        if fixture.has(|it| matches!(it, Event::Disconnect)) {
             assert!((5..=7).contains(&second), "in second {second}");
-            talk.connect_again();
-            talk.describe(60, HEALTHY);
-            assert!(!talk.sent.contains("STREAM.UPDATE"), "nothing is wrong");
+            fixture.connect_again();
+            fixture.describe(60, HEALTHY);
+            assert!(!fixture.sent.contains("STREAM.UPDATE"), "nothing is wrong");
             return;
         }
-        talk.hear(&beat);
-        talk.hear("PONG\r\n");
-        talk.describe(54 + second, HEALTHY);
+        fixture.receive(&beat);
+        fixture.receive("PONG\r\n");
+        fixture.describe(54 + second, HEALTHY);
     }
     panic!("it counts as ready");
 }
@@ -399,35 +399,39 @@ fn leaves_a_copy_that_stops_behind_the_leader() {
 #[test]
 fn different_message_is_a_loss_only_if_the_leader_has_it() {
     for is_lost in [true, false] {
-        let mut talk = talk_behind_50();
-        talk.deliver(1, 50, 3);
-        talk.deliver(2, 51, 3);
-        assert!(!talk.has(|it| matches!(it, Event::Disconnect)));
-        talk.deliver(3, 52, if is_lost { 0 } else { 3 });
-        talk.connect_again();
-        talk.describe(52, HEALTHY);
-        assert_eq!(talk.sent.contains("STREAM.UPDATE"), is_lost);
+        let mut fixture = fixture_behind_50();
+        fixture.deliver(1, 50, 3);
+        fixture.deliver(2, 51, 3);
+        assert!(!fixture.has(|it| matches!(it, Event::Disconnect)));
+        fixture.deliver(3, 52, if is_lost { 0 } else { 3 });
+        fixture.connect_again();
+        fixture.describe(52, HEALTHY);
+        assert_eq!(fixture.sent.contains("STREAM.UPDATE"), is_lost);
     }
 }
 
 /// Regression test: this hole was reported as a gap, although other copies have the messages.
 #[test]
 fn reads_a_hole_from_another_copy() {
-    let mut talk = talk_behind_50();
-    (50..=52).for_each(|seq| talk.deliver(seq - 49, seq, 0));
-    talk.deliver(4, 57, 0);
-    talk.connect_again();
-    talk.describe(57, HEALTHY);
-    assert!(talk.sent.contains("\"opt_start_seq\":52"), "{}", talk.sent);
-    assert!(!talk.has(|it| matches!(it, Event::Begin(_))));
+    let mut fixture = fixture_behind_50();
+    (50..=52).for_each(|seq| fixture.deliver(seq - 49, seq, 0));
+    fixture.deliver(4, 57, 0);
+    fixture.connect_again();
+    fixture.describe(57, HEALTHY);
+    assert!(
+        fixture.sent.contains("\"opt_start_seq\":52"),
+        "{}",
+        fixture.sent
+    );
+    assert!(!fixture.has(|it| matches!(it, Event::Begin(_))));
 }
 
-impl Talk {
+impl Fixture {
     /// Returns a live bridge with a request for the events 1 to 40 of a channel.
-    fn asked_for_the_past() -> Talk {
-        let mut talk = Talk::new(None);
-        talk.allows_direct = true;
-        talk.begin(0);
+    fn asked_for_the_past() -> Fixture {
+        let mut fixture = Fixture::new(None);
+        fixture.allows_direct = true;
+        fixture.begin(0);
         let request = PastRequest {
             id: 7,
             epoch: place(1).epoch,
@@ -439,10 +443,10 @@ impl Talk {
             channels: vec![b"c".to_vec()],
             events_only: true,
         };
-        talk.events.clear();
-        talk.bridge.ask_past(request, talk.now_ms);
-        talk.take();
-        talk
+        fixture.events.clear();
+        fixture.bridge.ask_past(request, fixture.now_ms);
+        fixture.take();
+        fixture
     }
 
     /// Responds to a batch request with the messages at these positions, and the number of messages that follow.
@@ -465,7 +469,7 @@ impl Talk {
 
     fn give(&mut self, to: &str, head: &str, data: &str) {
         let (head_len, len) = (head.len(), head.len() + data.len());
-        self.hear(&format!("HMSG {to} 1 {head_len} {len}\r\n{head}{data}\r\n"));
+        self.receive(&format!("HMSG {to} 1 {head_len} {len}\r\n{head}{data}\r\n"));
     }
 
     /// Returns a message from the leader, or reports that the leader has no such message.
@@ -503,108 +507,110 @@ impl Talk {
 /// Regression test: the bridge sent a separate request for each message.
 #[test]
 fn requests_older_messages_in_batches() {
-    let mut talk = Talk::asked_for_the_past();
-    assert!(talk.sent.contains("{\"batch\":16,"), "{}", talk.sent);
+    let mut fixture = Fixture::asked_for_the_past();
+    assert!(fixture.sent.contains("{\"batch\":16,"), "{}", fixture.sent);
     let first: Vec<u64> = (1..=16).collect();
-    talk.give_many(&first, 30);
-    assert!(talk.sent.contains("{\"batch\":32,"), "{}", talk.sent);
-    assert!(talk.sent.contains("\"seq\":17"), "{}", talk.sent);
+    fixture.give_many(&first, 30);
+    assert!(fixture.sent.contains("{\"batch\":32,"), "{}", fixture.sent);
+    assert!(fixture.sent.contains("\"seq\":17"), "{}", fixture.sent);
     let second: Vec<u64> = (17..=45).collect();
     // Messages after the 40th are discarded.
-    talk.give_many(&second, 1);
+    fixture.give_many(&second, 1);
     let expected: Vec<(u64, bool)> = (1..=40).map(|seq| (seq, false)).collect();
-    assert_eq!(talk.found(), expected);
+    assert_eq!(fixture.found(), expected);
 }
 
 /// A lagging copy reports its own end, which is not the end of the log.
 #[test]
 fn asks_the_leader_for_messages_a_copy_lacks() {
     for tail in [&[3, 4][..], &[3, 4, 5, 6]] {
-        let mut talk = Talk::asked_for_the_past();
-        talk.give_many(tail, 0);
-        talk.lead(Some(20));
-        talk.lead(Some(30));
-        talk.lead(None);
+        let mut fixture = Fixture::asked_for_the_past();
+        fixture.give_many(tail, 0);
+        fixture.lead(Some(20));
+        fixture.lead(Some(30));
+        fixture.lead(None);
         let expected = tail.iter().chain(&[20, 30]).map(|seq| (*seq, false));
-        assert_eq!(talk.found(), expected.collect::<Vec<_>>());
+        assert_eq!(fixture.found(), expected.collect::<Vec<_>>());
     }
-    let mut talk = Talk::asked_for_the_past();
-    let to = talk.asked("DIRECT.GET.").expect("it asks for many");
-    talk.give(&to, "NATS/1.0 404 Message Not Found\r\n\r\n", "");
-    talk.lead(Some(20));
-    talk.lead(Some(41));
-    assert_eq!(talk.found(), [(20, false)]);
+    let mut fixture = Fixture::asked_for_the_past();
+    let to = fixture.asked("DIRECT.GET.").expect("it asks for many");
+    fixture.give(&to, "NATS/1.0 404 Message Not Found\r\n\r\n", "");
+    fixture.lead(Some(20));
+    fixture.lead(Some(41));
+    assert_eq!(fixture.found(), [(20, false)]);
 }
 
 #[test]
 fn requests_single_messages_without_batches() {
     // Three cases: no server responds, an older server responds, and the user has no permission.
-    let mut talk = Talk::asked_for_the_past();
-    let to = talk.asked("DIRECT.GET.").expect("it asks for many");
-    talk.give(&to, "NATS/1.0 503\r\n\r\n", "");
-    talk.lead(Some(20));
-    talk.lead(None);
-    assert_eq!(talk.found(), [(20, false)]);
+    let mut fixture = Fixture::asked_for_the_past();
+    let to = fixture.asked("DIRECT.GET.").expect("it asks for many");
+    fixture.give(&to, "NATS/1.0 503\r\n\r\n", "");
+    fixture.lead(Some(20));
+    fixture.lead(None);
+    assert_eq!(fixture.found(), [(20, false)]);
 
-    let mut talk = Talk::asked_for_the_past();
+    let mut fixture = Fixture::asked_for_the_past();
     for seq in [10, 20] {
-        let to = talk.asked("DIRECT.GET.").expect("it asks for many");
+        let to = fixture.asked("DIRECT.GET.").expect("it asks for many");
         let head = format!(
             "NATS/1.0\r\nNats-Sequence: {seq}\r\nNats-Time-Stamp: 1970-01-01T00:00:01Z\r\n\r\n"
         );
-        talk.give(&to, &head, "x");
+        fixture.give(&to, &head, "x");
     }
-    let to = talk.asked("DIRECT.GET.").expect("it asks for many");
-    talk.give(&to, "NATS/1.0 404 Message Not Found\r\n\r\n", "");
-    talk.lead(None);
-    assert_eq!(talk.found(), [(10, false), (20, false)]);
+    let to = fixture.asked("DIRECT.GET.").expect("it asks for many");
+    fixture.give(&to, "NATS/1.0 404 Message Not Found\r\n\r\n", "");
+    fixture.lead(None);
+    assert_eq!(fixture.found(), [(10, false), (20, false)]);
 
-    let mut talk = Talk::asked_for_the_past();
-    talk.asked("DIRECT.GET.").expect("it asks for many");
-    talk.hear("-ERR 'Permissions Violation for Publish to \"$JS.API.DIRECT.GET.FERMATA_app\"'\r\n");
-    talk.pass(1);
-    talk.lead(Some(20));
-    talk.lead(None);
-    assert_eq!(talk.found(), [(20, false)]);
-    assert!(!talk.has(|it| matches!(it, Event::Notice(_))));
+    let mut fixture = Fixture::asked_for_the_past();
+    fixture.asked("DIRECT.GET.").expect("it asks for many");
+    fixture.receive(
+        "-ERR 'Permissions Violation for Publish to \"$JS.API.DIRECT.GET.FERMATA_app\"'\r\n",
+    );
+    fixture.pass(1);
+    fixture.lead(Some(20));
+    fixture.lead(None);
+    assert_eq!(fixture.found(), [(20, false)]);
+    assert!(!fixture.has(|it| matches!(it, Event::Notice(_))));
 }
 
 /// The responses arrive before the PONG of a later PING, even if the connection is slow.
 #[test]
 fn repeats_a_request_when_a_later_ping_is_answered() {
-    let mut talk = Talk::asked_for_the_past();
-    let to = talk.asked("DIRECT.GET.").expect("it asks for many");
-    talk.pass(2_500);
-    assert!(!talk.sent.contains("DIRECT.GET."), "{}", talk.sent);
-    let pings = talk.sent.matches("PING\r\n").count();
+    let mut fixture = Fixture::asked_for_the_past();
+    let to = fixture.asked("DIRECT.GET.").expect("it asks for many");
+    fixture.pass(2_500);
+    assert!(!fixture.sent.contains("DIRECT.GET."), "{}", fixture.sent);
+    let pings = fixture.sent.matches("PING\r\n").count();
     assert!(pings > 0);
-    talk.hear(&"PONG\r\n".repeat(pings));
-    assert_eq!(talk.asked("DIRECT.GET.").as_deref(), Some(&to[..]));
+    fixture.receive(&"PONG\r\n".repeat(pings));
+    assert_eq!(fixture.asked("DIRECT.GET.").as_deref(), Some(&to[..]));
     // The server was slow, and responds to both requests.
     let given = |seq: u64| {
         let head = "NATS/1.0\r\nNats-Time-Stamp: 1970-01-01T00:00:01Z\r\nNats-Num-Pending: 1\r\n";
         format!("{head}Nats-Sequence: {seq}\r\n\r\n")
     };
     for seq in [10, 20, 10, 20, 30] {
-        talk.give(&to, &given(seq), "x");
+        fixture.give(&to, &given(seq), "x");
     }
     for _ in 0..2 {
         let end = "NATS/1.0 204 EOB\r\nNats-Num-Pending: 0\r\n\r\n";
-        talk.give(&to, end, "");
+        fixture.give(&to, end, "");
     }
-    talk.lead(None);
-    assert_eq!(talk.found(), [(10, false), (20, false), (30, false)]);
+    fixture.lead(None);
+    assert_eq!(fixture.found(), [(10, false), (20, false), (30, false)]);
 }
 
 #[test]
 fn leaves_a_server_in_lame_duck_mode() {
-    let mut talk = Talk::new(None);
-    talk.begin(0);
-    assert!(talk.has(|it| matches!(it, Event::Ready)));
-    talk.hear("INFO {\"cluster\":\"c\"}\r\n");
-    assert!(!talk.has(|it| matches!(it, Event::Disconnect)));
-    talk.hear("INFO {\"cluster\":\"c\",\"ldm\":true}\r\n");
-    let server = talk.events.iter().find_map(|it| match it {
+    let mut fixture = Fixture::new(None);
+    fixture.begin(0);
+    assert!(fixture.has(|it| matches!(it, Event::Ready)));
+    fixture.receive("INFO {\"cluster\":\"c\"}\r\n");
+    assert!(!fixture.has(|it| matches!(it, Event::Disconnect)));
+    fixture.receive("INFO {\"cluster\":\"c\",\"ldm\":true}\r\n");
+    let server = fixture.events.iter().find_map(|it| match it {
         Event::Away(cause) => Some(cause.clone()),
         _ => None,
     });
@@ -612,15 +618,15 @@ fn leaves_a_server_in_lame_duck_mode() {
         server.as_deref(),
         Some("a:4222: the server is about to stop (lame-duck mode)")
     );
-    talk.connect_again();
+    fixture.connect_again();
 }
 
 /// A stream that was deleted and recreated assigns positions from the first one on.
 #[test]
 fn rejects_a_position_assigned_twice() {
     for is_duplicate in [false, true] {
-        let mut talk = Talk::new(None);
-        talk.begin(0);
+        let mut fixture = Fixture::new(None);
+        fixture.begin(0);
         let record = Outgoing {
             outbox: 1,
             content: Content::Event,
@@ -629,74 +635,74 @@ fn rejects_a_position_assigned_twice() {
             data: b"x",
             except: None,
         };
-        talk.bridge.send(&record, talk.now_ms);
-        talk.take();
-        talk.hear("MSG _INBOX.a.r.p.1 1 24\r\n{\"stream\":\"S\", \"seq\":9 }\r\n");
+        fixture.bridge.send(&record, fixture.now_ms);
+        fixture.take();
+        fixture.receive("MSG _INBOX.a.r.p.1 1 24\r\n{\"stream\":\"S\", \"seq\":9 }\r\n");
         let accepted = |it: &Event| matches!(it, Event::Accepted { .. });
-        assert!(talk.has(accepted));
-        talk.events.clear();
-        talk.bridge.send(
+        assert!(fixture.has(accepted));
+        fixture.events.clear();
+        fixture.bridge.send(
             &Outgoing {
                 outbox: 2,
                 ..record
             },
-            talk.now_ms,
+            fixture.now_ms,
         );
-        talk.take();
+        fixture.take();
         let text = if is_duplicate {
             "{\"stream\":\"S\", \"seq\":2,\"duplicate\":true}"
         } else {
             "{\"stream\":\"S\", \"seq\":2}"
         };
-        talk.hear(&format!(
+        fixture.receive(&format!(
             "MSG _INBOX.a.r.p.2 1 {}\r\n{text}\r\n",
             text.len()
         ));
         // A duplicate has the position of the first copy.
-        assert_eq!(talk.has(accepted), is_duplicate);
+        assert_eq!(fixture.has(accepted), is_duplicate);
         assert_eq!(
-            talk.has(|it| matches!(it, Event::Disconnect)),
+            fixture.has(|it| matches!(it, Event::Disconnect)),
             !is_duplicate
         );
-        assert_eq!(talk.has(|it| matches!(it, Event::Rewind)), !is_duplicate);
+        assert_eq!(fixture.has(|it| matches!(it, Event::Rewind)), !is_duplicate);
     }
 }
 
 #[test]
 fn deleted_stream_is_requested_immediately() {
-    let mut talk = Talk::new(None);
-    talk.begin(0);
-    talk.hear("MSG $JS.EVENT.ADVISORY.STREAM.DELETED.FERMATA_app 4 2\r\n{}\r\n");
-    talk.connect_again();
+    let mut fixture = Fixture::new(None);
+    fixture.begin(0);
+    fixture.receive("MSG $JS.EVENT.ADVISORY.STREAM.DELETED.FERMATA_app 4 2\r\n{}\r\n");
+    fixture.connect_again();
 }
 
 #[test]
 fn reports_standalone_servers_once() {
-    let mut talk = Talk::alone();
-    talk.begin(0);
+    let mut fixture = Fixture::alone();
+    fixture.begin(0);
     let told =
         |it: &Event| matches!(it, Event::Notice(text) if text.contains("in no NATS cluster"));
-    assert!(talk.has(told));
+    assert!(fixture.has(told));
 }
 
 #[test]
 fn skips_records_of_another_application() {
-    let mut talk = Talk::of_application("ours,both");
-    talk.begin(0);
+    let mut fixture = Fixture::of_application("ours,both");
+    fixture.begin(0);
     for (count, application, is_own) in [
         (1, "other,both", true),
         (2, "other", false),
         (3, "ours", true),
     ] {
-        talk.events.clear();
+        fixture.events.clear();
         let head = format!("NATS/1.0\r\nFermata-App: {application}\r\n\r\n");
         let to = format!("$JS.ACK.S.C.1.{count}.{count}.1000.0");
         let (head_len, len) = (head.len(), head.len() + 1);
-        talk.hear(&format!(
+        fixture.receive(&format!(
             "HMSG app.c 1 {to} {head_len} {len}\r\n{head}x\r\n"
         ));
-        assert_eq!(talk.has(|it| matches!(it, Event::Record(_))), is_own);
-        assert_eq!(talk.has(|it| matches!(it, Event::Intruder(_))), !is_own);
-        assert_eq!(talk.has(|it| matches!(it, Event::Passed(_))), !is_own);
+        assert_eq!(fixture.has(|it| matches!(it, Event::Record(_))), is_own);
+        assert_eq!(fixture.has(|it| matches!(it, Event::Intruder(_))), !is_own);
+        assert_eq!(fixture.has(|it| matches!(it, Event::Passed(_))), !is_own);
     }
 }
