@@ -41,7 +41,7 @@
 
 typedef struct conversation {
 	ino_t inode;                /* 0 = unknown socket */
-	uint64_t user;              /* first use of a connection by its last user (talks.since), which is unique */
+	uint64_t user;              /* first use of a connection by its last user (slot_of_conversations.since), which is unique */
 	/* values of fermata_clock() */
 	uint64_t begun_at, used_at;
 	uint64_t written_at; /* last write; 0 = a read followed */
@@ -53,13 +53,13 @@ static struct {
 	uint32_t capacity;
 } table;
 
-typedef struct talks {
+typedef struct slot_of_conversations {
 	uint64_t since;  /* fermata_clock() when the handler or task first used a connection; 0 = not yet */
 	uint32_t ended;  /* number of connections shut down while it waited for them or after it had used them; never decreases */
-} talks;
+} slot_of_conversations;
 
 static fermata_part part;
-FERMATA_SLOT(talks, part)
+FERMATA_SLOT(slot_of_conversations, part)
 
 static ino_t inode_of(int fd)
 {
@@ -94,7 +94,7 @@ static conversation *find(int fd)
 }
 
 /* Records the first use of a connection. Connections opened later belong to this handler or task. */
-static void begin_talks(fermata_fiber *self)
+static void note_first_use(fermata_fiber *self)
 {
 	if (!slot(self)->since) {
 		slot(self)->since = fermata_clock_tick();
@@ -109,7 +109,7 @@ uint64_t fermata_conversations_since(const fermata_fiber *fiber)
 
 uint64_t fermata_conversation_number(int fd)
 {
-	begin_talks(fermata_this_fiber());
+	note_first_use(fermata_this_fiber());
 	const conversation *it = find(fd);
 	return it ? it->begun_at : 0;
 }
@@ -140,7 +140,7 @@ static conversation *use(int fd)
 	if (UNEXPECTED(!fermata.handling || fermata.forked)) {
 		return NULL;
 	}
-	begin_talks(self);
+	note_first_use(self);
 	conversation *it = find(fd);
 	if (it) {
 		it->user = slot(self)->since;
@@ -436,7 +436,7 @@ static void on_move(fermata_fiber *from, fermata_fiber *to)
 	slot(from)->since = 0;
 }
 
-static fermata_part part = {.size = sizeof(talks), .on_clean_up = on_clean_up, .has_rest = has_rest, .on_move = on_move,
+static fermata_part part = {.size = sizeof(slot_of_conversations), .on_clean_up = on_clean_up, .has_rest = has_rest, .on_move = on_move,
 	.on_cut = on_cut, .on_stop = on_stop};
 
 void fermata_conversations_init(void)
