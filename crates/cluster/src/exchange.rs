@@ -35,7 +35,7 @@ pub struct Place {
 /// Settings of a bridge, constant for its lifetime.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Servers, which the bridge tries in turn.
+    /// Servers, which the bridge tries one after the other.
     pub servers: Vec<Address>,
     /// Prefix that separates applications of one log: letters, digits, `_` and `-`.
     pub prefix: String,
@@ -51,7 +51,7 @@ pub struct Options {
     pub bytes_max: u64,
     /// Number of copies, for a log that is created.
     pub replicas: u16,
-    /// Maximum number of events, where bytes cannot bound the log: Redis.
+    /// Maximum number of events of a log in Redis, whose streams have no limit in bytes.
     pub events_max: u64,
     /// Maximum number of older messages that a new node reads.
     pub past_max: u64,
@@ -226,7 +226,7 @@ pub struct PastRequest {
     pub bytes_max: usize,
     /// Channels.
     pub channels: Vec<Vec<u8>>,
-    /// True if only events are requested. Other messages of a channel are then no gap.
+    /// True if only events are requested. Other messages of a channel then cause no gap.
     pub events_only: bool,
 }
 

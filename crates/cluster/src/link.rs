@@ -39,7 +39,7 @@ enum State {
     Up,
 }
 
-/// The connection. There is one at a time, and the servers are tried in turn.
+/// The connection. There is one at a time, and the servers are tried one after the other.
 pub(crate) struct Link {
     state: State,
     /// Servers of the setting `cluster`, and the index of the current one.
@@ -141,7 +141,7 @@ impl Link {
     /// Connects to a server that the current server has named. Returns true if the log was ready.
     pub fn refer(&mut self, host: &str, port: u16, now_ms: u64) -> bool {
         let server = self.server();
-        // If the setting has the named server, use the credentials that the setting gives it.
+        // If the setting lists the named server, use the credentials that it has there.
         let named = { &self.servers }
             .iter()
             .find(|it| it.sentinel.is_none() && it.host == host && it.port == port);

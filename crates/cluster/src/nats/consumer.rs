@@ -201,8 +201,8 @@ impl Consumer {
 }
 
 impl Past {
-    /// Records whether the server reports that no message is pending. The report is ignored if each sequence up to `until` has
-    /// a message: a lagging copy also reports it, and the message `until` will arrive.
+    /// Records whether the server reports that no message is pending. A lagging copy also reports this before it has all
+    /// messages. So the report counts only if the message `until` may be missing; otherwise that message is awaited.
     pub fn note_drained(&mut self, is_drained: bool) {
         self.is_drained |= is_drained && self.may_have_holes;
     }

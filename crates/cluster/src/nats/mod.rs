@@ -159,7 +159,8 @@ enum Inbox<'a> {
     Probe,
     /// `r.p.OUTBOX`
     Record(&'a [u8]),
-    /// `cNUMBER`, the consumer's subject. Messages of the consumer have the subjects to which they were published.
+    /// `cNUMBER`: a heartbeat or flow-control request of the consumer. Stored messages arrive under the subjects to which they
+    /// were published, so they are not recognized by the inbox.
     Control,
 }
 

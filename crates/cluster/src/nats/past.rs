@@ -441,11 +441,11 @@ impl OpenPast {
 enum Next {
     /// A question for the channel's next message.
     Message,
-    /// No question: the batch continues.
+    /// No question is sent, because further messages of the batch follow.
     Given,
     /// A question for the next channel.
     Channel,
-    /// No question: the request fails.
+    /// No question is sent, because the request fails.
     Nothing,
 }
 

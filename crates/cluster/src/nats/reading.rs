@@ -27,7 +27,8 @@ impl Nats {
             (Some(reply), None) => wire::publish(&mut self.output, reply, None, [], b""),
             (None, _) => {}
         }
-        // A stalled consumer does not deliver the message that is to be compared. Go live now, and compare a later message.
+        // The server waits for an answer before it delivers the message that is to be compared. Go live now, which answers it,
+        // and compare a later message.
         if self.link.proof() == Some(Proof::Copy)
             && self.link.consumer().is_some_and(|it| it.has_stalled())
         {
@@ -146,9 +147,9 @@ impl Nats {
             return Err("the consumer has delivered an earlier message".to_owned());
         }
         if delivery.stream_seq > reached + 1 {
-            // Sequences are missing, although the stream had deleted none of its messages. Either the copy lacks these
-            // messages, or the leader has removed them since. Connect again: the next description shows which. The first
-            // delivery is exempt, because a stream removes its oldest messages.
+            // Sequences are missing, although the stream's description counts no deleted messages. Either the copy lacks these
+            // messages, or the leader has removed them since the description. Connect again, because the next description shows
+            // which. The first delivery is exempt: a stream removes its oldest messages when they expire.
             if self.log.is_replicated && !consumer.past.may_have_holes && delivery.consumer_seq > 1
             {
                 return Err(LAGS.to_owned());

@@ -273,7 +273,8 @@ impl Nats {
             return Ok(());
         };
         consumer.past.note_expired(answer);
-        // A stalled consumer does not deliver the awaited message. Go live now, and compare a later message.
+        // The server waits for an answer before it delivers the awaited message. Go live now, which answers it, and compare a
+        // later message.
         if consumer.copy.awaited_ms().is_none() || consumer.has_stalled() {
             return self.go_live(now_ms);
         }
@@ -317,7 +318,8 @@ impl Nats {
         match self.read_answer(&message, now_ms)? {
             Published::Stored { seq, .. } => {
                 self.writer.probes += 1;
-                // The log has assigned the probe a position that this node already knows, so its former message is lost.
+                // The log has assigned the probe a position that this node already knows, so it has lost the message that was
+                // at this position.
                 let is_shorter = seq <= self.log.floor();
                 self.log
                     .loss
