@@ -405,6 +405,7 @@ impl Audience {
                     let selector = Rc::new(Selector::parse_as(&self.syntax, text)?);
                     self.templates_len += selector.templates();
                     self.selectors.insert(text.clone(), Rc::clone(&selector));
+                    // If there is no room, `view` removes this selector again.
                     if selector.templates() > 0 && self.templates_len > self.templates_max {
                         self.make_room()?;
                     }
@@ -490,6 +491,7 @@ impl Audience {
             private,
             ..
         } = view;
+        // A newer view may have the same selectors.
         if self.by_rule.get(&rule) == Some(&number) {
             self.by_rule.remove(&rule);
         }
@@ -520,6 +522,7 @@ impl Audience {
                 template.has_rights = others.any(has_rights);
             }
         }
+        // `forget` removes only selectors that no view holds any more.
         drop((topics, private));
         for text in rule.topics.iter().chain(&rule.private) {
             self.forget(text);

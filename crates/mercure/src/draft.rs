@@ -108,6 +108,7 @@ fn subscribe(
     let syntax = Syntax::Matchers(Arc::clone(&draft.base));
     let mut topics = Vec::new();
     for (name, value) in query.pairs() {
+        // The draft reserves all parameters that start with `match`, so an unknown one is an error.
         let is_reserved = |it: &str| it.eq_ignore_ascii_case("match");
         if !name.get(..5).is_some_and(is_reserved) {
             continue;
@@ -228,6 +229,7 @@ fn authorize(
     let Some(token) = token else {
         return Ok(None);
     };
+    // A page of any site can make a browser send the cookie.
     if request.method == "POST" && request::may_publish_by_cookie(hub, request).is_err() {
         return Err(Refusal {
             status: 403,
@@ -258,6 +260,7 @@ fn check(draft: &Draft, update: &Update) -> Result<(), &'static str> {
         let path = url.map(|url| decode_unreserved(&url.path));
         topic == "*"
             || path.is_some_and(|path| {
+                // The decoded path may have dot segments.
                 let path = crate::url::path_of(&path, false);
                 let below = path.strip_prefix(PATH);
                 below.is_some_and(|it| it.is_empty() || it.starts_with('/'))

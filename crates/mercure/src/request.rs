@@ -180,6 +180,7 @@ pub fn headers(hub: &Hub, request: &Request<'_>) -> Vec<(&'static str, String)> 
     if hub.cors_origins.is_empty() {
         return headers;
     }
+    // A cache must not return a response for one origin to a page of another.
     headers.push(("Vary", "Origin".to_owned()));
     let Some(origin) = request.origin else {
         return headers;
@@ -344,6 +345,7 @@ fn authorize(
             .map(Some)
             .map_err(|error| (401, refusal(error)))
     };
+    // The first of these decides: the header, the parameter of the query, the cookie.
     match request.authorization[..] {
         [] => {}
         [field] => {

@@ -112,6 +112,7 @@ pub(crate) fn host(text: &str) -> Option<String> {
         return None;
     }
     let host = decoded.to_ascii_lowercase();
+    // A host whose last label is a number is an IPv4 address, or invalid.
     let last = host.trim_end_matches('.').rsplit('.').next()?;
     if last.bytes().all(|byte| byte.is_ascii_digit()) && !last.is_empty() {
         host.parse::<Ipv4Addr>().ok().map(|it| it.to_string())
@@ -128,12 +129,14 @@ pub(crate) fn path_of(text: &str, has_backslashes: bool) -> String {
     let mut rest = text.split(is_slash).peekable();
     while let Some(segment) = rest.next() {
         let is_last = rest.peek().is_none();
+        // Browsers treat `%2e` as a dot.
         let plain = segment.to_ascii_lowercase().replace("%2e", ".");
         match plain.as_str() {
             "." | ".." => {
                 if plain == ".." {
                     segments.pop();
                 }
+                // A dot segment at the end leaves the slash before it.
                 if is_last {
                     segments.push(String::new());
                 }
@@ -185,6 +188,7 @@ fn absolute(scheme: String, rest: &str) -> Option<Url> {
         ..Url::default()
     };
     if is_special(&url.scheme) {
+        // Special schemes allow any number of slashes and backslashes.
         let rest = rest.trim_start_matches(['/', '\\']);
         authority(&mut url, rest)?;
     } else if let Some(rest) = rest.strip_prefix("//") {

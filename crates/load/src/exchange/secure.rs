@@ -91,6 +91,7 @@ impl<P: Protocol> Protocol for Secure<P> {
             wire.read = 0;
         }
         self.end_turn(wire, out);
+        // TLS has consumed all of the input. The caller calls again, with empty input, for further responses in `plain`.
         Ok((input.len(), answer))
     }
 

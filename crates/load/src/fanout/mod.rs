@@ -147,6 +147,7 @@ impl Fanout {
             }
             let mut due_us = report_us.min(now_us + SCAN_US);
             if let Phase::Holding(until_us) = self.phase {
+                // While clients are only held, there is no progress to check.
                 due_us = report_us.min(until_us);
             }
             let timeout_ms = due_us.saturating_sub(now_us).div_ceil(1000);
@@ -190,6 +191,7 @@ impl Fanout {
                     forget_warm_up(counters);
                 }
                 self.watched_ns = processor::time_ns(&self.plan.watched);
+                // Reading the CPU time has taken a while, so the measurement starts now.
                 let now_us = self.clock.now_us();
                 self.phase = Phase::Measuring(now_us);
                 self.begin_burst(now_us);
@@ -308,6 +310,7 @@ impl Fanout {
                 let took_us = self.moved_us.saturating_sub(client.opened_us);
                 self.connect.saturating_record(took_us);
             }
+            // Each client receives each message once, so all further ones are duplicates.
             if progress.messages > self.awaited {
                 let more = progress.messages - self.awaited;
                 shared.counters.add(Counter::Repeated, more);

@@ -90,6 +90,7 @@ impl Prometheus {
             }
         }
         if self.connections.len() == CONNECTIONS_MAX {
+            // The listener would end every wait while it has a pending connection.
             let _ = epoll.remove(self.listener.as_raw_fd());
         }
     }

@@ -186,6 +186,7 @@ impl Shared {
         bytes: &mut [u8],
         mut each: impl FnMut(&Message),
     ) -> Result<bool, Fault> {
+        // A placeholder, while the client and its feed are borrowed separately.
         let closed = Feed::Sse(Body::UntilClose);
         match std::mem::replace(&mut client.feed, closed) {
             Feed::Sse(mut body) => {
@@ -258,6 +259,7 @@ impl Shared {
             return Err(Fault::EventTooLarge);
         }
         if rest.is_empty() {
+            // Free the buffer, because nearly all held clients are between two events.
             client.rest = Vec::new();
         } else {
             client.rest.clear();

@@ -210,6 +210,7 @@ impl Publisher {
                 true => Stage::Ready,
                 false => Stage::Working,
             };
+            // Report a new stage immediately. `Settled` is the last one.
             if stage != present && stage != Stage::Settled {
                 stage = present;
                 report_us = now_us;
@@ -299,9 +300,11 @@ impl Publisher {
                     group
                 };
                 let per_source = self.plan.connections;
+                // All messages of a group use one connection, which keeps them in order.
                 let slot = source * per_source + group as usize % per_source;
                 let connection = &mut self.connections[slot];
                 if connection.queue.len() >= self.plan.queue_max {
+                    // An open loop does not wait for a slow server. The message counts as a fault.
                     self.counters.increment(Counter::PublishSkipped);
                     continue;
                 }
@@ -362,6 +365,7 @@ impl Publisher {
             How::Websocket(_) => {
                 let out = &mut connection.unsent;
                 self.masks.write(Opcode::Text, &self.message, out);
+                // A WebSocket message has no response, so it counts as confirmed.
                 stream.confirmed = stream.sequence;
                 self.counters.increment(Counter::Published);
             }
