@@ -100,6 +100,7 @@ impl Inbox {
                 Ok(read) if read.bytes == 0 => return Taken::Nothing,
                 Ok(read) => input.truncate(read.bytes.saturating_sub(MESSAGE_BYTES)),
             }
+            // The buffer has space for the longest input, but most connections have none.
             input.shrink_to_fit();
             let fd = control.drain().find_map(|message| match message {
                 RecvAncillaryMessage::ScmRights(mut fds) => fds.next(),

@@ -157,6 +157,7 @@ impl LogFile {
                 Ok(written) => taken += written,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(taken),
+                // The next call reports the error.
                 Err(_) if taken > 0 => return Ok(taken),
                 Err(error) => return Err(error),
             }

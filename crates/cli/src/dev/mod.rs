@@ -162,6 +162,7 @@ impl Dev<'_> {
                     let (said, thrown) = (self.program.said(), self.program.thrown());
                     self.fail(Failure::ended(&exit, &said, &thrown));
                 }
+                // After a failed start, any changed file may repair the script, so start it again.
                 Turn::Changed(changes) if changes.is_of_pages_alone() && self.failure.is_none() => {
                     self.pages += 1;
                     self.tell();
@@ -261,6 +262,7 @@ impl Dev<'_> {
         self.unread.clear();
         self.watcher.add_files(&report.files);
         self.failure = None;
+        // The error page and the old process use the address that the new process binds.
         self.fallback = None;
         if let Err(error) = place::share(self.place, &report.user, &report.group) {
             eprintln!("fermata dev: pages do not reload: {error}");
@@ -297,6 +299,7 @@ impl Dev<'_> {
     fn fail(&mut self, failure: Failure) {
         notices::failure(&failure, self.running.is_some(), self.is_coloured);
         if self.running.is_none() {
+            // Release the address before it is bound again.
             self.fallback = None;
             self.fallback = Fallback::start(self.addresses.as_deref(), &failure);
         }

@@ -62,6 +62,7 @@ fn empty(top: &OwnedFd) -> Result<bool> {
             continue;
         }
         let name = name.to_owned();
+        // Open no further directory. The next round of `remove` empties this one from the top.
         if is_deep {
             let moved = format!(".fermata-{:016x}", crate::random::u64());
             rustix::fs::renameat(folder, name.as_c_str(), top, moved.as_str())?;

@@ -103,6 +103,7 @@ impl Uring {
         }
         match std::mem::take(&mut listener.errno) {
             0 if listener.is_accepting => Ok(None),
+            // The kernel accepts no connections for this listener now, so accept directly.
             0 => socket::accept(fd),
             errno => Err(io::Error::from_raw_os_error(errno)),
         }

@@ -277,6 +277,7 @@ impl Driver for Uring {
         }
         slot.kind = Kind::Stream;
         slot.token = token;
+        // As with epoll, a new stream is reported as writable.
         slot.wants_room = true;
         if slot.errno == 0 {
             slot.receiving = Receiving::On;
@@ -284,6 +285,7 @@ impl Driver for Uring {
             self.ring.recv(ticket);
             self.await_room(fd);
         } else {
+            // The connection broke before it was watched.
             self.tell_end(fd);
         }
         Ok(())

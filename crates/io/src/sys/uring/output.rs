@@ -86,6 +86,7 @@ impl Uring {
     }
 
     fn after_send(&mut self, fd: Fd, sent: Option<usize>, length: usize) {
+        // If the kernel accepted only a part, the caller sends the rest after an event.
         if sent != Some(length) {
             self.slot(fd).wants_room = true;
             self.await_room(fd);
@@ -118,6 +119,7 @@ impl Uring {
         slot.is_sending = false;
         let sent = match -done.result {
             ..=0 => done.result as usize,
+            // The kernel accepted no byte, so all bytes are stored below.
             libc::EAGAIN | libc::EINTR => 0,
             errno => {
                 slot.errno = errno as u16;
@@ -129,6 +131,7 @@ impl Uring {
             self.on_sent(fd);
             return;
         }
+        // The receive has found that the connection is broken, so the rest cannot be sent.
         if slot.errno != 0 {
             self.tell_broken(fd);
             return;

@@ -208,6 +208,7 @@ impl Uring {
         } else if let Some(buffer) = done.buffer {
             let length = done.result as usize;
             self.buffers.append(&mut slot.chain, buffer, length);
+            // The buffer is full, so the socket may have further bytes.
             slot.may_hold_more = length == BUFFER_BYTES;
             if !std::mem::replace(&mut slot.is_unread, true) {
                 self.unread.push(fd);
@@ -225,6 +226,7 @@ impl Uring {
                 self.tell_end(fd);
                 self.list_idle(fd);
             }
+            // The pool had no free buffer, so the bytes are still in the socket.
             libc::ENOBUFS => slot.may_hold_more = true,
             libc::ECANCELED | ..0 => {}
             errno => {
@@ -239,6 +241,7 @@ impl Uring {
 
     fn on_recv_stopped(&mut self, fd: Fd) {
         let slot = &mut self.slots[fd as usize];
+        // Receive again only after the owner has read these bytes.
         if slot.receiving == Receiving::Stopping && slot.has_unread() {
             slot.receiving = Receiving::Stopped;
             return;
