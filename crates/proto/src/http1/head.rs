@@ -93,7 +93,7 @@ pub struct HeaderSpan {
 /// A parsed request head. A connection or worker creates one and refills it for each request, so allocations stop once
 /// its vector is large enough.
 ///
-/// All spans are positions in the buffer passed to [`super::parse`].
+/// All spans are positions in the buffer passed to [`super::parse()`].
 #[derive(Clone, Debug, Default)]
 pub struct Head {
     /// Method, if it is a common one.
@@ -123,7 +123,7 @@ pub struct Head {
 }
 
 impl Head {
-    /// Creates an empty head for [`super::parse`].
+    /// Creates an empty head for [`super::parse()`].
     #[must_use]
     pub fn new() -> Self {
         Self::default()

@@ -7,7 +7,8 @@
 use super::head::{Body, Head, HeaderSpan, Limits};
 use crate::Span;
 
-/// Maximum number of bytes of lines to store. With longer lines, the copies cost more than they save if clients alternate.
+/// Maximum number of bytes of lines to store. If requests of different clients alternate, copying longer lines costs more than
+/// it saves.
 const BYTES_MAX: usize = 1024;
 
 /// Header lines of the previous head and their meaning.

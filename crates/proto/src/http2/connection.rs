@@ -380,7 +380,8 @@ impl Connection {
         leaves && self.streams.len() == 0
     }
 
-    /// Returns true if [`Connection::tick`] has a time-out other than the one for blocked output.
+    /// Returns true if a time-out of [`Connection::tick`] is running: for the acknowledgement of SETTINGS, or for that of a
+    /// shutdown. Does not include the time-out of blocked output.
     #[must_use]
     pub fn awaits_answer(&self) -> bool {
         self.settings_sent_ms.is_some() || matches!(self.drain, Drain::Announced { .. })

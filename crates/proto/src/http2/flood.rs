@@ -108,8 +108,8 @@ const FRAME_COST: u32 = 512;
 /// more frame.
 const WORK_CREDIT: u32 = 4 * FRAME_COST;
 
-/// Maximum credit: 8,192 frames, more than an honest client sends in one burst after it was suspended for a full
-/// window.
+/// Maximum credit: 8,192 frames. If a client was suspended while a full window of data arrived, it sends fewer control frames
+/// in one burst.
 const CREDIT_MAX: u32 = 8_192 * FRAME_COST;
 
 /// Maximum number of resets for which earlier responses give credit.

@@ -261,7 +261,8 @@ proptest! {
         let (mut part, part_error) = read(wire.as_bytes(), len, ResponseReader::new(RequestKind { is_head, wants_upgrade }));
         let (mut whole, whole_error) = read(wire.as_bytes(), usize::MAX, ResponseReader::new(RequestKind { is_head, wants_upgrade }));
         prop_assert_eq!(part_error, whole_error);
-        // Surplus bytes are reported together with the end only if they arrive with it; both cases lead to `Rest`.
+        // Bytes after the end make the connection unusable if they arrive with the end. If they arrive later, they are the
+        // error `Rest`.
         if whole_error == Some(ResponseError::Rest) {
             (part.is_reusable, whole.is_reusable) = (None, None);
         }

@@ -151,7 +151,8 @@ pub(super) fn decode(input: &[u8], out: &mut Vec<u8>) -> Result<(), Error> {
                 at += 1;
             }
         }
-        // Bits beyond `have` belong to octets that will be read again, so a code must fit into `have` bits.
+        // Only the first `have` bits are valid, so a code must fit into them. The bits after them belong to octets that are
+        // read again.
         while have >= BITS_MAX as u32 || at == input.len() {
             let entry = SHORT[(bits >> (64 - SHORT_BITS)) as usize];
             let (symbol, len) = match u32::from(entry >> 8) {

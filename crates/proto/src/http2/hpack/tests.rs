@@ -365,14 +365,14 @@ fn vectors_of_other_implementations() {
     println!("{cases} blocks");
 }
 
-/// Parses the JSON of a story, only as far as these files need it: `wire`, `header_table_size` and the pairs of
-/// `headers`, in order.
+/// Parses the JSON of a test file, only as far as these files need it: `wire`, `header_table_size` and the pairs of `headers`,
+/// in order.
 fn check_story(text: &str, name: &str) -> usize {
     let mut decoder = Decoder::new();
     let mut cases = 0;
     for case in objects(after(text, "\"cases\"").expect("cases")) {
         let Some(wire) = after(case, "\"wire\"").map(|rest| string(rest).0) else {
-            // A story without encodings.
+            // This test file has no encoded blocks.
             return 0;
         };
         if let Some(size) = after(case, "\"header_table_size\"") {

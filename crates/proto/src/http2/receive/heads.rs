@@ -13,8 +13,8 @@ use crate::http2::message::{Allowance, Builder, Part};
 use crate::http2::streams::{Gone, Place, Reading, ResetState, STREAMS_MAX, Stream};
 use crate::response::bodiless;
 
-/// End of the identifiers that a client may use before it knows the limit of streams. They are a thousand streams, more heads
-/// than a client can send before it receives SETTINGS.
+/// Identifier from which a stream counts as opened by a client that knows the limit of streams. Before a client receives
+/// SETTINGS, it can send fewer heads than the thousand below this identifier.
 const UNINFORMED_STREAMS_END: u32 = 2_000;
 
 /// Number of frames after the head of such a stream that do not count as a flood if the stream is refused. They cover trailers,
