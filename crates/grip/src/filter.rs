@@ -274,7 +274,7 @@ impl Filters {
     }
 }
 
-/// Replaces `%I` by the connection's id and `%(ID)I` by that id, in the connection's encoding.
+/// Replaces `%I` in content by the connection's id, and `%(ID)I` by the id in parentheses, both in the connection's encoding.
 #[derive(Clone, Debug)]
 pub struct BuildId {
     id: Vec<u8>,

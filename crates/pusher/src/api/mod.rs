@@ -1,6 +1,6 @@
 //! The HTTP API for an application's backend: parsing, checks and responses.
 //!
-//! Every call is signed: [`read`] refuses a call with an invalid signature, time or body.
+//! Every call is signed: [`read()`] refuses a call with an invalid signature, time or body.
 
 mod read;
 #[cfg(test)]

@@ -191,7 +191,8 @@ impl Ring {
                     self.forget_submitted();
                     return;
                 }
-                // Out of memory, or too many completions are waiting to be read.
+                // The kernel has no memory, or refuses operations until completions are read. The rest stays in the queue for
+                // the next call.
                 Err(_) => return,
             }
             if self.io.submission().len() == length {
@@ -225,8 +226,8 @@ impl Ring {
         self.forget_submitted();
         match entered.map_err(|error| (error.raw_os_error(), error)) {
             Ok(_) => Ok(()),
-            // The time-out passed; a signal arrived, whose handler wrote to a watched pipe; or too many completions wait
-            // to be read, which happens next.
+            // The time-out has passed, or a signal has arrived, whose handler wrote to a watched pipe, or the kernel waits
+            // until completions are read. The caller reads them next.
             Err((Some(libc::ETIME | libc::EINTR | libc::EBUSY | libc::EAGAIN), _)) => Ok(()),
             Err((_, error)) => Err(error),
         }
