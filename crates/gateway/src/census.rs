@@ -15,6 +15,8 @@ use crate::nodes::{AnnouncementId, ChangedNames, Has, NodeMessage, Nodes, Pendin
 const NAMES_PER_NOTICE: usize = 100;
 
 /// A message between workers.
+///
+/// The names in `serde(rename)` must not change: servers of different versions exchange these messages.
 #[derive(Debug, Deserialize, PartialEq, Serialize)]
 pub enum WorkerMessage {
     /// A worker has started.
@@ -50,8 +52,10 @@ pub enum WorkerMessage {
     /// A message of another server in the cluster.
     Node {
         /// Sender of the message and its position in the sequence.
+        #[serde(rename = "speaks")]
         speaks: AnnouncementId,
         /// Its content.
+        #[serde(rename = "saying")]
         saying: NodeMessage,
     },
     /// Another server requests all counts.
@@ -66,8 +70,10 @@ pub enum WorkerMessage {
         /// Index of the webhook in its application.
         at: usize,
         /// Id of the last event that the backend acknowledged.
+        #[serde(rename = "told")]
         told: Option<String>,
         /// Channels whose state the backend has received; true: occupied.
+        #[serde(rename = "beliefs")]
         beliefs: Vec<(String, bool)>,
     },
 }
@@ -462,6 +468,34 @@ mod tests {
                 workers[at].on_notice(serde_json::from_slice(&text).expect("a notice"));
             }
         }
+    }
+
+    /// Servers of different versions exchange these texts.
+    #[test]
+    fn messages_between_servers_keep_their_names() {
+        let node = WorkerMessage::Node {
+            speaks: AnnouncementId {
+                node: 1,
+                began_unix_ms: 2,
+                life: 3,
+                number: 4,
+            },
+            saying: NodeMessage::Alive {},
+        };
+        let webhook = WorkerMessage::Webhook {
+            app: "1".to_owned(),
+            at: 0,
+            told: None,
+            beliefs: vec![("a".to_owned(), true)],
+        };
+        let texts = [node, webhook].map(|it| serde_json::to_string(&it).expect("JSON"));
+        assert_eq!(
+            texts,
+            [
+                r#"{"Node":{"speaks":{"node":1,"began_unix_ms":2,"life":3,"number":4},"saying":{"Alive":{}}}}"#,
+                r#"{"Webhook":{"app":"1","at":0,"told":null,"beliefs":[["a",true]]}}"#,
+            ]
+        );
     }
 
     #[test]
