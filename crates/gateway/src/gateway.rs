@@ -15,7 +15,6 @@ use fermata_pusher::webhook::Kind;
 use fermata_tls::Tls;
 
 use crate::TELL_MS;
-use crate::census::{WorkerCounts, WorkerMessage};
 use crate::counting::Counting;
 use crate::membership::Membership;
 use crate::mercure::door::MercureHub;
@@ -25,6 +24,7 @@ use crate::settings::Settings;
 use crate::sockjs::state::{HANDLER_SESSIONS, HANDLER_WORKERS, SockJs};
 use crate::watching::Watchlists;
 use crate::webhooks::{Prepared, Webhooks};
+use crate::worker_counts::{WorkerCounts, WorkerMessage};
 
 /// Handler numbers reserved for the hub, which no application uses.
 pub(crate) const HANDLER_SOCKETS: u32 = 0x4000_0000;
@@ -51,7 +51,7 @@ pub struct Hub {
     pub(crate) settings: Rc<Settings>,
     /// Sessions by socket handle.
     pub(crate) sessions: Numbered<SocketId, Session>,
-    pub(crate) census: WorkerCounts,
+    pub(crate) worker_counts: WorkerCounts,
     pub(crate) watching: Watchlists,
     /// Webhooks. Only the first worker uses them: it sends webhooks and announces counts.
     pub(crate) webhooks: Webhooks,
@@ -83,21 +83,21 @@ impl Hub {
         prepared: Prepared,
         sockjs: Option<SockJs>,
     ) -> Hub {
-        let mut census = WorkerCounts::new(worker.index());
+        let mut worker_counts = WorkerCounts::new(worker.index());
         let is_observed =
             |app: &App| app.counts_subscriptions || OBSERVED.iter().any(|kind| app.tells(*kind));
         if worker.index() == 0 && settings.apps.iter().any(is_observed) {
-            census.observe();
+            worker_counts.observe();
         }
         let member = Membership::begin(worker, prepared.began_unix_ms());
         if member.as_ref().is_some_and(Membership::speaks) {
-            census.speak();
+            worker_counts.speak();
         }
         let webhooks = prepared.begin(&settings.apps, worker);
         let mut hub = Hub {
             settings,
             sessions: Numbered::default(),
-            census,
+            worker_counts,
             watching: Watchlists::default(),
             webhooks,
             counting: Counting::default(),
@@ -277,7 +277,7 @@ impl Gateway<'_> {
                 if matches!(notice, WorkerMessage::Hello { worker } if worker == own) {
                     self.stop_speaking();
                 }
-                self.hub.census.on_notice(notice);
+                self.hub.worker_counts.on_notice(notice);
             }
             Err(error) => {
                 let line = format!("cannot decode a message from another worker: {error}");
@@ -309,8 +309,9 @@ impl Gateway<'_> {
     }
 
     fn plan_telling(&mut self) {
-        let has_news =
-            self.hub.owes_hello || self.hub.census.has_changed() || self.hub.census.is_touched();
+        let has_news = self.hub.owes_hello
+            || self.hub.worker_counts.has_changed()
+            || self.hub.worker_counts.is_touched();
         let due_ms = if has_news {
             Some(self.worker.net.now_ms() + TELL_MS)
         } else {
@@ -342,17 +343,17 @@ impl Gateway<'_> {
     /// Sends subscription counts of changed channels to webhooks and subscribers.
     fn tell_applications(&mut self) {
         let now_ms = self.worker.net.now_ms();
-        let census = &mut self.hub.census;
-        let touched = census.take_touched();
+        let worker_counts = &mut self.hub.worker_counts;
+        let touched = worker_counts.take_touched();
         let mut due = self
             .hub
             .counting
-            .take_due(now_ms, |ring_name| census.subscriptions(ring_name));
+            .take_due(now_ms, |ring_name| worker_counts.subscriptions(ring_name));
         for ring_name in touched {
             let Some((at, channel)) = split(&self.hub.settings.apps, &ring_name) else {
                 continue;
             };
-            let count = self.hub.census.subscriptions(&ring_name);
+            let count = self.hub.worker_counts.subscriptions(&ring_name);
             self.hub.webhooks.set_count(at, channel, count);
             let is_presence =
                 ChannelName::new(channel).map(ChannelName::access) == Ok(Access::Presence);
@@ -369,8 +370,8 @@ impl Gateway<'_> {
 
     /// Notifies clients of this worker whose watchlists contain a user that came online or went offline.
     fn tell_watchers(&mut self) {
-        for user_name in self.hub.census.take_touched_users() {
-            let is_online = self.hub.census.is_online(&user_name);
+        for user_name in self.hub.worker_counts.take_touched_users() {
+            let is_online = self.hub.worker_counts.is_online(&user_name);
             let sockets = self.hub.watching.change(&user_name, is_online);
             let Some((_, user)) = split_user(&user_name) else {
                 continue;
@@ -390,7 +391,7 @@ impl Gateway<'_> {
         let Some((at, channel)) = split(&self.hub.settings.apps, ring_name) else {
             return;
         };
-        let count = self.hub.census.subscriptions(ring_name);
+        let count = self.hub.worker_counts.subscriptions(ring_name);
         self.hub.webhooks.tell_count(at, channel, count);
         // In a cache channel, counts would displace the event that the history holds for new subscribers.
         let is_cache = ChannelName::new(channel).is_ok_and(ChannelName::is_cache);
@@ -421,16 +422,16 @@ impl Gateway<'_> {
 
     fn tell_workers(&mut self) {
         if self.hub.owes_hello {
-            let hello = self.hub.census.hello();
+            let hello = self.hub.worker_counts.hello();
             self.hub.owes_hello = !self.tell(&hello);
             if self.hub.owes_hello {
                 // Receivers drop all counts of this worker when its hello arrives, so the counts have to follow the hello.
                 return;
             }
         }
-        while let Some(notice) = self.hub.census.next_notice() {
+        while let Some(notice) = self.hub.worker_counts.next_notice() {
             if !self.tell(&notice) {
-                self.hub.census.put_back(notice);
+                self.hub.worker_counts.put_back(notice);
                 break;
             }
         }

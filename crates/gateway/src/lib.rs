@@ -17,8 +17,8 @@
 //! - `sockjs/` serves Pusher clients that cannot open WebSockets.
 //! - `mercure/` implements Mercure. All updates share one channel of the ring. Each worker selects the recipients once
 //!   per group of equal subscribers (the engine's views).
-//! - `census.rs` counts subscriptions and signed-in users over all workers. `watching.rs` finds the clients that watch
-//!   a user.
+//! - `worker_counts.rs` counts subscriptions and signed-in users over all workers. `watching.rs` finds the clients that
+//!   watch a user.
 //! - Worker 0 sends subscription counts to subscribers (`counting.rs`) and webhooks to backends (`webhooks/`).
 //! - In a cluster the first worker of each server publishes its server's counts (`nodes.rs`, `servers.rs`). One server
 //!   does the work that must happen once per cluster. A publisher's response waits for the log (`publishing.rs`).
@@ -31,7 +31,6 @@
 
 #![forbid(unsafe_code)]
 
-mod census;
 mod counting;
 mod counts;
 mod fingerprint;
@@ -52,6 +51,7 @@ mod sockjs;
 mod start;
 mod watching;
 mod webhooks;
+mod worker_counts;
 mod written;
 
 pub use fermata_mercure::update::Update;

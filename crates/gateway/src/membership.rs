@@ -4,8 +4,8 @@ use fermata_engine::Worker;
 use fermata_io::{Driver, clock};
 
 use crate::TELL_MS;
-use crate::census::WorkerCounts;
 use crate::nodes::NodeAnnouncer;
+use crate::worker_counts::WorkerCounts;
 
 /// Cluster state of one worker.
 pub(crate) struct Membership {
@@ -49,10 +49,10 @@ impl Membership {
         self.speaker.is_some()
     }
 
-    pub fn due_ms(&self, census: &WorkerCounts, now_ms: u64) -> u64 {
+    pub fn due_ms(&self, worker_counts: &WorkerCounts, now_ms: u64) -> u64 {
         let speaker = self.speaker.as_ref();
         let speaks_ms = speaker.map(|speaker| speaker.due_ms(now_ms, self.lease_ms));
-        let news_ms = if self.speaks() && census.has_news() {
+        let news_ms = if self.speaks() && worker_counts.has_news() {
             now_ms
         } else {
             u64::MAX

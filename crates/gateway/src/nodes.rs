@@ -46,7 +46,7 @@ pub struct AnnouncementId {
 pub enum NodeMessage {
     /// A sign of life.
     Alive {},
-    /// Counts by name, as in `census::WorkerMessage::Counts`.
+    /// Counts by name, as in `worker_counts::WorkerMessage::Counts`.
     Counts {
         /// Number of connections by application.
         connections: Vec<(String, u64)>,

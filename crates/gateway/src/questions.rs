@@ -72,7 +72,7 @@ impl Gateway<'_> {
             Call::Publish { events, is_batch } => self.publish(app, &events, is_batch),
             Call::Channels { prefix, wants } => {
                 let own = names::prefix(app);
-                let channels = self.hub.census.channels(&ring_name(app, &prefix));
+                let channels = self.hub.worker_counts.channels(&ring_name(app, &prefix));
                 let channels: Vec<(String, ChannelState)> = channels
                     .into_iter()
                     .map(|(ring, subscriptions)| {
@@ -85,7 +85,7 @@ impl Gateway<'_> {
             }
             Call::Channel { channel, wants } => {
                 let ring = ring_name(app, &channel);
-                let subscriptions = self.hub.census.subscriptions(&ring);
+                let subscriptions = self.hub.worker_counts.subscriptions(&ring);
                 let state = self.state(&ring, &channel, subscriptions, wants);
                 Ok(api::channel_answer(&state, wants))
             }
@@ -96,7 +96,7 @@ impl Gateway<'_> {
                 Ok(api::users_answer(&users))
             }
             Call::Connections => {
-                Ok(json!({"connections": self.hub.census.connections(&app.id)}).to_string())
+                Ok(json!({"connections": self.hub.worker_counts.connections(&app.id)}).to_string())
             }
             Call::Terminate { user } => {
                 if self.terminate_everywhere(&app.id, &user) {
@@ -197,7 +197,7 @@ impl Gateway<'_> {
         }
         let channels = event.channels.iter().map(|channel| {
             let ring = ring_name(app, channel);
-            let subscriptions = self.hub.census.subscriptions(&ring);
+            let subscriptions = self.hub.worker_counts.subscriptions(&ring);
             let state = self.state(&ring, channel, subscriptions, event.wants);
             (channel.clone(), state)
         });

@@ -2,9 +2,9 @@
 
 use fermata_config::LogLevel;
 
-use crate::census::WorkerMessage;
 use crate::gateway::Gateway;
 use crate::nodes::{AnnouncementId, LOOKS_PER_LEASE, NodeAnnouncer, NodeMessage};
+use crate::worker_counts::WorkerMessage;
 
 /// Interval at which the sending server publishes the delivery state of webhooks.
 const BELIEFS_MS: u64 = 100;
@@ -39,7 +39,7 @@ impl Gateway<'_> {
     pub(crate) fn cluster_due_ms(&mut self) -> Option<u64> {
         let now_ms = self.worker.net.now_ms();
         let member = self.hub.member.as_ref()?;
-        Some(member.due_ms(&self.hub.census, now_ms))
+        Some(member.due_ms(&self.hub.worker_counts, now_ms))
     }
 
     pub(crate) fn on_node(&mut self, speaks: AnnouncementId, saying: NodeMessage) {
@@ -50,9 +50,9 @@ impl Gateway<'_> {
         if speaks.node == member.node {
             return;
         }
-        let touched = self.hub.census.nodes().take(speaks, saying, now_ms);
-        self.hub.census.touch_all(touched);
-        if !self.hub.census.nodes().are_whole() {
+        let touched = self.hub.worker_counts.nodes().take(speaks, saying, now_ms);
+        self.hub.worker_counts.touch_all(touched);
+        if !self.hub.worker_counts.nodes().are_whole() {
             let member = self.hub.member.as_mut();
             let look_ms = now_ms + LEARNING_MS;
             if let Some(member) = member {
@@ -92,7 +92,7 @@ impl Gateway<'_> {
         };
         let lease_ms = member.lease_ms;
         let pause_ms = now_ms - std::mem::replace(&mut member.looked_ms, now_ms);
-        let nodes = self.hub.census.nodes();
+        let nodes = self.hub.worker_counts.nodes();
         if !is_ready || pause_ms > lease_ms / 2 {
             nodes.hear_all(now_ms);
         }
@@ -104,7 +104,7 @@ impl Gateway<'_> {
             } else {
                 lease_ms / LOOKS_PER_LEASE
             };
-        self.hub.census.touch_all(touched);
+        self.hub.worker_counts.touch_all(touched);
         if is_ready {
             self.ask_servers(now_ms);
             self.speak(now_ms, lease_ms);
@@ -133,13 +133,13 @@ impl Gateway<'_> {
         {
             speaker.note_question(now_ms);
         }
-        for node in self.hub.census.nodes().unknown(now_ms) {
+        for node in self.hub.worker_counts.nodes().unknown(now_ms) {
             self.tell_servers(&WorkerMessage::Ask { of: Some(node) });
         }
     }
 
     fn speak(&mut self, now_ms: u64, lease_ms: u64) {
-        let news = self.hub.census.take_news();
+        let news = self.hub.worker_counts.take_news();
         if let Some(speaker) = self.speaker() {
             speaker.note(news);
         }
@@ -148,7 +148,8 @@ impl Gateway<'_> {
             let Some(speaker) = member.and_then(|member| member.speaker.as_mut()) else {
                 return;
             };
-            let Some((speaks, saying)) = speaker.next(&self.hub.census, now_ms, lease_ms) else {
+            let Some((speaks, saying)) = speaker.next(&self.hub.worker_counts, now_ms, lease_ms)
+            else {
                 return;
             };
             let notice = WorkerMessage::Node { speaks, saying };
@@ -173,7 +174,7 @@ impl Gateway<'_> {
             member.is_first = false;
             return;
         };
-        let nodes = self.hub.census.nodes();
+        let nodes = self.hub.worker_counts.nodes();
         let was_first = member.is_first;
         member.is_first =
             is_ready && speaker.is_first(nodes) && (was_first || speaker.knows_all(nodes, now_ms));
@@ -185,7 +186,7 @@ impl Gateway<'_> {
         if is_first {
             // The previous sender may have announced other counts for some channels.
             self.hub.counting.clear();
-            self.hub.census.touch_channels();
+            self.hub.worker_counts.touch_channels();
         }
     }
 

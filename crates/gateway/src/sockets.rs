@@ -9,9 +9,9 @@ use fermata_pusher::frame::{self, Code};
 use fermata_pusher::socket_id;
 use serde_json::Value;
 
-use crate::census::WorkerMessage;
 use crate::gateway::{Gateway, Session};
 use crate::names::{ring_name, user_name};
+use crate::worker_counts::WorkerMessage;
 
 /// Name of an unnamed event, as in `EventSource`.
 pub(crate) const UNNAMED: &str = "message";
@@ -63,7 +63,7 @@ impl Gateway<'_> {
             return;
         }
         let (id, max) = (app.id.clone(), app.limits.connections_max);
-        if max.is_some_and(|max| self.hub.census.connections(&id) >= max) {
+        if max.is_some_and(|max| self.hub.worker_counts.connections(&id) >= max) {
             self.refuse(
                 socket,
                 Code::OverQuota,
@@ -75,7 +75,7 @@ impl Gateway<'_> {
         let Some(socket_id) = self.socket_id(socket, secret) else {
             return;
         };
-        self.hub.census.connect(&id);
+        self.hub.worker_counts.connect(&id);
         let connection = Connection::new();
         self.hub.sessions.insert(
             socket,
@@ -153,13 +153,15 @@ impl Gateway<'_> {
         };
         let settings = std::rc::Rc::clone(&self.hub.settings);
         let app = &settings.apps[session.app];
-        self.hub.census.disconnect(&app.id);
+        self.hub.worker_counts.disconnect(&app.id);
         if let Some(user) = session.connection.user() {
-            self.hub.census.sign_out(&user_name(&app.id, &user.id));
+            self.hub
+                .worker_counts
+                .sign_out(&user_name(&app.id, &user.id));
             self.hub.watching.end(socket);
         }
         for channel in session.connection.channels() {
-            self.hub.census.unsubscribe(&ring_name(app, channel));
+            self.hub.worker_counts.unsubscribe(&ring_name(app, channel));
         }
     }
 
@@ -172,7 +174,7 @@ impl Gateway<'_> {
         if signed_in.is_first
             && let Some(user) = session.connection.user()
         {
-            self.hub.census.sign_in(&user_name(app, &user.id));
+            self.hub.worker_counts.sign_in(&user_name(app, &user.id));
         }
         self.hub.watching.end(socket);
         if signed_in.watchlist.is_empty() {
@@ -180,10 +182,10 @@ impl Gateway<'_> {
         }
         let watched = signed_in.watchlist.iter();
         let watched: Vec<String> = watched.map(|user| user_name(app, user)).collect();
-        let census = &self.hub.census;
-        self.hub
-            .watching
-            .begin(socket, watched, |user_name| census.is_online(user_name));
+        let worker_counts = &self.hub.worker_counts;
+        self.hub.watching.begin(socket, watched, |user_name| {
+            worker_counts.is_online(user_name)
+        });
         let (online, offline): (Vec<&str>, Vec<&str>) = signed_in
             .watchlist
             .iter()
@@ -275,7 +277,7 @@ impl Gateway<'_> {
                 return;
             }
         }
-        self.hub.census.subscribe(&ring);
+        self.hub.worker_counts.subscribe(&ring);
         if is_presence {
             let mut members = self.members(&ring, members_max);
             // In a cluster the join arrives a moment later, but the list must already contain the client.
@@ -301,7 +303,7 @@ impl Gateway<'_> {
             return missed(());
         };
         let ring = ring_name(self.app(session.app), channel);
-        self.hub.census.unsubscribe(&ring);
+        self.hub.worker_counts.unsubscribe(&ring);
         // The result does not matter: the socket is subscribed, or closing.
         let _ = self.worker.leave_channel(socket, ring.as_bytes());
     }

@@ -500,12 +500,12 @@ mod tests {
 
     #[test]
     fn bounds_the_names_of_a_message() {
-        let mut census = WorkerCounts::new(0);
+        let mut worker_counts = WorkerCounts::new(0);
         for at in 0..250 {
-            census.subscribe(&format!("{at}"));
+            worker_counts.subscribe(&format!("{at}"));
         }
         let mut told = 0;
-        while let Some(WorkerMessage::Counts { channels, .. }) = census.next_notice() {
+        while let Some(WorkerMessage::Counts { channels, .. }) = worker_counts.next_notice() {
             assert!(channels.len() <= NAMES_PER_NOTICE);
             told += channels.len();
         }
@@ -514,14 +514,14 @@ mod tests {
 
     #[test]
     fn resends_counts_that_were_put_back() {
-        let mut census = WorkerCounts::new(0);
-        census.connect("1");
-        census.subscribe("a");
-        let notice = census.next_notice().expect("something to tell");
-        assert!(!census.has_changed());
-        census.put_back(notice);
+        let mut worker_counts = WorkerCounts::new(0);
+        worker_counts.connect("1");
+        worker_counts.subscribe("a");
+        let notice = worker_counts.next_notice().expect("something to tell");
+        assert!(!worker_counts.has_changed());
+        worker_counts.put_back(notice);
         assert!(matches!(
-            census.next_notice(),
+            worker_counts.next_notice(),
             Some(WorkerMessage::Counts { connections, channels, .. })
                 if connections == [("1".to_owned(), 1)] && channels == [("a".to_owned(), 1)]
         ));
@@ -531,8 +531,8 @@ mod tests {
     fn records_every_change_for_observers() {
         let mut workers: Vec<WorkerCounts> = (0..2).map(WorkerCounts::new).collect();
         workers[0].observe();
-        let take = |census: &mut WorkerCounts| {
-            let mut touched: Vec<String> = census.take_touched().into_iter().collect();
+        let take = |worker_counts: &mut WorkerCounts| {
+            let mut touched: Vec<String> = worker_counts.take_touched().into_iter().collect();
             touched.sort();
             touched
         };
