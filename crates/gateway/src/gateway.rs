@@ -90,7 +90,7 @@ impl Hub {
             worker_counts.observe();
         }
         let member = Membership::begin(worker, prepared.began_unix_ms());
-        if member.as_ref().is_some_and(Membership::speaks) {
+        if member.as_ref().is_some_and(Membership::announces) {
             worker_counts.speak();
         }
         let webhooks = prepared.begin(&settings.apps, worker);

@@ -45,14 +45,14 @@ impl Membership {
     }
 
     /// Returns true if this worker announces counts to the other servers.
-    pub fn speaks(&self) -> bool {
+    pub fn announces(&self) -> bool {
         self.speaker.is_some()
     }
 
     pub fn due_ms(&self, worker_counts: &WorkerCounts, now_ms: u64) -> u64 {
         let speaker = self.speaker.as_ref();
         let speaks_ms = speaker.map(|speaker| speaker.due_ms(now_ms, self.lease_ms));
-        let news_ms = if self.speaks() && worker_counts.has_news() {
+        let news_ms = if self.announces() && worker_counts.has_news() {
             now_ms
         } else {
             u64::MAX
