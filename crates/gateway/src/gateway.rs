@@ -258,7 +258,10 @@ impl Gateway<'_> {
                     self.hub.webhooks.miss(at, &channel);
                 }
             }
-            Ok(WorkerMessage::Node { speaks, saying }) => self.on_node(speaks, saying),
+            Ok(WorkerMessage::Node {
+                announcement,
+                node_message,
+            }) => self.on_node(announcement, node_message),
             Ok(WorkerMessage::Ask { of }) => self.on_question(of),
             Ok(WorkerMessage::Webhook {
                 app,
@@ -275,7 +278,7 @@ impl Gateway<'_> {
             Ok(notice) => {
                 let own = self.worker.index();
                 if matches!(notice, WorkerMessage::Hello { worker } if worker == own) {
-                    self.stop_speaking();
+                    self.stop_announcing();
                 }
                 self.hub.worker_counts.on_notice(notice);
             }

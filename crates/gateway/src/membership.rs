@@ -11,7 +11,7 @@ use crate::worker_counts::WorkerCounts;
 pub(crate) struct Membership {
     /// Announcer of this server's counts. Only the first worker has one, until another worker
     /// replaces it.
-    pub speaker: Option<NodeAnnouncer>,
+    pub announcer: Option<NodeAnnouncer>,
     pub node: u64,
     pub lease_ms: u64,
     pub look_ms: u64,
@@ -30,10 +30,10 @@ impl Membership {
     pub fn begin<D: Driver>(worker: &mut Worker<D>, began_unix_ms: u64) -> Option<Membership> {
         let node = worker.channels.cluster_node()?;
         let now_ms = worker.net.now_ms();
-        let speaker = (worker.index() == 0)
+        let announcer = (worker.index() == 0)
             .then(|| NodeAnnouncer::new(node, began_unix_ms, clock::monotonic_ms(), now_ms));
         Some(Membership {
-            speaker,
+            announcer,
             node,
             lease_ms: worker.settings().cluster_lease_ms,
             look_ms: now_ms,
@@ -46,12 +46,12 @@ impl Membership {
 
     /// Returns true if this worker announces counts to the other servers.
     pub fn announces(&self) -> bool {
-        self.speaker.is_some()
+        self.announcer.is_some()
     }
 
     pub fn due_ms(&self, worker_counts: &WorkerCounts, now_ms: u64) -> u64 {
-        let speaker = self.speaker.as_ref();
-        let speaks_ms = speaker.map(|speaker| speaker.due_ms(now_ms, self.lease_ms));
+        let announcer = self.announcer.as_ref();
+        let announcement_ms = announcer.map(|announcer| announcer.due_ms(now_ms, self.lease_ms));
         let news_ms = if self.announces() && worker_counts.has_news() {
             now_ms
         } else {
@@ -59,7 +59,7 @@ impl Membership {
         };
         let beliefs_ms = self.beliefs_ms.unwrap_or(u64::MAX);
         // Wait a moment to combine changes.
-        let soon_ms = speaks_ms.unwrap_or(u64::MAX).min(news_ms);
+        let soon_ms = announcement_ms.unwrap_or(u64::MAX).min(news_ms);
         let soon_ms = soon_ms.max(now_ms + TELL_MS).max(self.silent_until_ms);
         soon_ms.min(beliefs_ms).min(self.look_ms)
     }

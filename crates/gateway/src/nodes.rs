@@ -86,7 +86,7 @@ impl ChangedNames {
 
 #[derive(Debug)]
 struct Node {
-    speaks: AnnouncementId,
+    announcement: AnnouncementId,
     heard_ms: u64,
     asked_ms: Option<u64>,
     counts: Counts,
@@ -110,18 +110,18 @@ impl Nodes {
     /// Handles a message of another server and returns the names that may have changed.
     pub fn take(
         &mut self,
-        speaks: AnnouncementId,
-        saying: NodeMessage,
+        announcement: AnnouncementId,
+        node_message: NodeMessage,
         now_ms: u64,
     ) -> ChangedNames {
         let mut touched = ChangedNames::default();
-        if !self.nodes.contains_key(&speaks.node) && self.nodes.len() >= NODES_MAX {
+        if !self.nodes.contains_key(&announcement.node) && self.nodes.len() >= NODES_MAX {
             return touched;
         }
-        let node = self.nodes.entry(speaks.node).or_insert_with(|| Node {
-            speaks: AnnouncementId {
+        let node = self.nodes.entry(announcement.node).or_insert_with(|| Node {
+            announcement: AnnouncementId {
                 number: 0,
-                ..speaks
+                ..announcement
             },
             heard_ms: now_ms,
             asked_ms: None,
@@ -129,34 +129,34 @@ impl Nodes {
             staging: None,
             is_whole: false,
         });
-        if speaks.life < node.speaks.life {
+        if announcement.life < node.announcement.life {
             return touched;
         }
         node.heard_ms = now_ms;
-        if speaks.life > node.speaks.life {
+        if announcement.life > node.announcement.life {
             // Keep the old announcer's counts until the new one has sent its full state.
-            node.speaks = AnnouncementId {
+            node.announcement = AnnouncementId {
                 number: 0,
-                ..speaks
+                ..announcement
             };
             node.staging = None;
             node.is_whole = false;
         }
-        let next = match saying {
-            NodeMessage::Alive {} => node.speaks.number,
-            NodeMessage::Counts { .. } => node.speaks.number + 1,
+        let next = match node_message {
+            NodeMessage::Alive {} => node.announcement.number,
+            NodeMessage::Counts { .. } => node.announcement.number + 1,
         };
-        if speaks.number > next {
+        if announcement.number > next {
             node.staging = None;
             node.is_whole = false;
         }
-        node.speaks.number = node.speaks.number.max(speaks.number);
+        node.announcement.number = node.announcement.number.max(announcement.number);
         let NodeMessage::Counts {
             connections,
             channels,
             users,
             whole,
-        } = saying
+        } = node_message
         else {
             return touched;
         };
@@ -280,7 +280,7 @@ fn take_part(names: &mut HashSet<String>, count: impl Fn(&str) -> u64) -> Vec<(S
 /// Announces the counts of a server to the cluster; runs in its first worker.
 #[derive(Debug)]
 pub struct NodeAnnouncer {
-    speaks: AnnouncementId,
+    announcement: AnnouncementId,
     began_ms: u64,
     news: PendingChanges,
     /// Names still to be sent while a full report is in progress.
@@ -294,7 +294,7 @@ pub struct NodeAnnouncer {
 impl NodeAnnouncer {
     pub fn new(node: u64, began_unix_ms: u64, life: u64, now_ms: u64) -> NodeAnnouncer {
         NodeAnnouncer {
-            speaks: AnnouncementId {
+            announcement: AnnouncementId {
                 node,
                 began_unix_ms,
                 life,
@@ -339,9 +339,9 @@ impl NodeAnnouncer {
 
     /// Returns true if this server does the work that must happen once per cluster.
     pub fn is_first(&self, nodes: &Nodes) -> bool {
-        let rank = |speaks: &AnnouncementId| (speaks.began_unix_ms, speaks.node);
-        let mut others = nodes.nodes.values().map(|node| rank(&node.speaks));
-        others.all(|other| rank(&self.speaks) < other)
+        let rank = |announcement: &AnnouncementId| (announcement.began_unix_ms, announcement.node);
+        let mut others = nodes.nodes.values().map(|node| rank(&node.announcement));
+        others.all(|other| rank(&self.announcement) < other)
     }
 
     /// Returns the time of the next message if no count changes until then.
@@ -382,7 +382,7 @@ impl NodeAnnouncer {
         lease_ms: u64,
     ) -> Option<(AnnouncementId, NodeMessage)> {
         let begins = self.owes_whole && self.whole.is_none() && self.may_begin_ms() <= now_ms;
-        let saying = if begins || self.whole.is_some() {
+        let node_message = if begins || self.whole.is_some() {
             let whole = self.whole.get_or_insert_with(|| has.names());
             let [connections, channels, users] = whole.take(has);
             let ends = whole.is_empty();
@@ -412,14 +412,14 @@ impl NodeAnnouncer {
             return None;
         };
         self.alive_ms = now_ms;
-        self.speaks.number += u64::from(saying != NodeMessage::Alive {});
-        Some((self.speaks, saying))
+        self.announcement.number += u64::from(node_message != NodeMessage::Alive {});
+        Some((self.announcement, node_message))
     }
 
     /// Handles a message that could not be sent: a full report follows later.
-    pub fn put_back(&mut self, saying: &NodeMessage) {
+    pub fn put_back(&mut self, node_message: &NodeMessage) {
         self.alive_ms = 0;
-        if let NodeMessage::Counts { .. } = saying {
+        if let NodeMessage::Counts { .. } = node_message {
             self.whole = None;
             self.owes_whole = true;
         }
@@ -456,7 +456,7 @@ mod tests {
         }
     }
 
-    fn speaker(node: u64) -> NodeAnnouncer {
+    fn announcer(node: u64) -> NodeAnnouncer {
         NodeAnnouncer::new(node, node, 1, 0)
     }
 
@@ -468,17 +468,25 @@ mod tests {
 
     #[test]
     fn expires_a_silent_server_and_keeps_a_live_one() {
-        let (mut nodes, mut speaker) = (Nodes::default(), speaker(1));
+        let (mut nodes, mut announcer) = (Nodes::default(), announcer(1));
         let has = [("a".to_owned(), 2)];
-        let (speaks, saying) = speaker
+        let (announcement, node_message) = announcer
             .next(&counts(&has), SETTLE_MS, LEASE_MS)
             .expect("everything");
-        assert_eq!(nodes.take(speaks, saying, SETTLE_MS).channels.len(), 2);
+        assert_eq!(
+            nodes
+                .take(announcement, node_message, SETTLE_MS)
+                .channels
+                .len(),
+            2
+        );
         let mut last_ms = SETTLE_MS;
         for now_ms in (SETTLE_MS..3 * LEASE_MS).step_by(100) {
-            if let Some((speaks, saying)) = speaker.next(&counts(&has), now_ms, LEASE_MS) {
-                assert_eq!(saying, NodeMessage::Alive {});
-                nodes.take(speaks, saying, now_ms);
+            if let Some((announcement, node_message)) =
+                announcer.next(&counts(&has), now_ms, LEASE_MS)
+            {
+                assert_eq!(node_message, NodeMessage::Alive {});
+                nodes.take(announcement, node_message, now_ms);
                 last_ms = now_ms;
             }
             assert!(nodes.expire(now_ms, LEASE_MS).channels.is_empty());
@@ -490,13 +498,13 @@ mod tests {
 
     #[test]
     fn first_server_is_the_one_that_started_first() {
-        let (mut nodes, mut old) = (Nodes::default(), speaker(1));
-        let new = speaker(2);
+        let (mut nodes, mut old) = (Nodes::default(), announcer(1));
+        let new = announcer(2);
         assert!(new.is_first(&nodes) && old.is_first(&nodes));
-        let (speaks, saying) = old
+        let (announcement, node_message) = old
             .next(&Counts::default(), SETTLE_MS, LEASE_MS)
             .expect("everything");
-        nodes.take(speaks, saying, 0);
+        nodes.take(announcement, node_message, 0);
         assert!(!new.is_first(&nodes));
         nodes.expire(LEASE_MS, LEASE_MS);
         assert!(new.is_first(&nodes));
@@ -506,8 +514,8 @@ mod tests {
     fn bounds_the_number_of_servers() {
         let mut nodes = Nodes::default();
         for node in 0..2 * NODES_MAX as u64 {
-            let speaks = speaker(node).speaks;
-            nodes.take(speaks, NodeMessage::Alive {}, 0);
+            let announcement = announcer(node).announcement;
+            nodes.take(announcement, NodeMessage::Alive {}, 0);
         }
         assert_eq!(nodes.nodes.len(), NODES_MAX);
     }
@@ -516,7 +524,7 @@ mod tests {
         /// After any changes, losses and crashes of the announcer, a request without further loss restores all counts.
         #[test]
         fn requests_lost_counts(steps in proptest::collection::vec((0u8..8, 0usize..250), 0..200)) {
-            let (mut nodes, mut teller) = (Nodes::default(), speaker(1));
+            let (mut nodes, mut announcer) = (Nodes::default(), announcer(1));
             let mut has: HashMap<String, u64> = HashMap::new();
             let mut now_ms = 0;
             let mut life = 1;
@@ -529,35 +537,35 @@ mod tests {
                 match what {
                     0..=2 => {
                         *has.entry(name.clone()).or_default() += 1;
-                        teller.news.channels.insert(name);
+                        announcer.news.channels.insert(name);
                     }
                     3 => {
                         has.remove(&name);
-                        teller.news.channels.insert(name);
+                        announcer.news.channels.insert(name);
                     }
                     4 => {
                         // The message is lost.
-                        teller.next(&all(&has), now_ms, LEASE_MS);
+                        announcer.next(&all(&has), now_ms, LEASE_MS);
                     }
-                    5 => if let Some((_, saying)) = teller.next(&all(&has), now_ms, LEASE_MS) {
-                        teller.put_back(&saying);
+                    5 => if let Some((_, node_message)) = announcer.next(&all(&has), now_ms, LEASE_MS) {
+                        announcer.put_back(&node_message);
                     },
                     6 => {
                         life += 1;
-                        teller = NodeAnnouncer::new(1, 1, life, now_ms);
+                        announcer = NodeAnnouncer::new(1, 1, life, now_ms);
                     }
-                    _ => while let Some((speaks, saying)) = teller.next(&all(&has), now_ms, LEASE_MS) {
-                        nodes.take(speaks, saying, now_ms);
+                    _ => while let Some((announcement, node_message)) = announcer.next(&all(&has), now_ms, LEASE_MS) {
+                        nodes.take(announcement, node_message, now_ms);
                     },
                 }
             }
             for _ in 0..100 {
                 now_ms += 100;
-                while let Some((speaks, saying)) = teller.next(&all(&has), now_ms, LEASE_MS) {
-                    nodes.take(speaks, saying, now_ms);
+                while let Some((announcement, node_message)) = announcer.next(&all(&has), now_ms, LEASE_MS) {
+                    nodes.take(announcement, node_message, now_ms);
                 }
                 if !nodes.unknown(now_ms).is_empty() {
-                    teller.ask();
+                    announcer.ask();
                 }
             }
             prop_assert!(nodes.are_whole());

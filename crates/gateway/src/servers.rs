@@ -42,15 +42,19 @@ impl Gateway<'_> {
         Some(member.due_ms(&self.hub.worker_counts, now_ms))
     }
 
-    pub(crate) fn on_node(&mut self, speaks: AnnouncementId, saying: NodeMessage) {
+    pub(crate) fn on_node(&mut self, announcement: AnnouncementId, node_message: NodeMessage) {
         let now_ms = self.worker.net.now_ms();
         let Some(member) = &mut self.hub.member else {
             return;
         };
-        if speaks.node == member.node {
+        if announcement.node == member.node {
             return;
         }
-        let touched = self.hub.worker_counts.nodes().take(speaks, saying, now_ms);
+        let touched = self
+            .hub
+            .worker_counts
+            .nodes()
+            .take(announcement, node_message, now_ms);
         self.hub.worker_counts.touch_all(touched);
         if !self.hub.worker_counts.nodes().are_whole() {
             let member = self.hub.member.as_mut();
@@ -68,8 +72,8 @@ impl Gateway<'_> {
         if of.is_some_and(|of| of != member.node) {
             return;
         }
-        if let Some(speaker) = &mut member.speaker {
-            speaker.ask();
+        if let Some(announcer) = &mut member.announcer {
+            announcer.ask();
         }
         if member.is_first {
             self.hub.webhooks.tell_all();
@@ -77,9 +81,9 @@ impl Gateway<'_> {
     }
 
     /// Stops announcing, because another worker has replaced this one.
-    pub(crate) fn stop_speaking(&mut self) {
+    pub(crate) fn stop_announcing(&mut self) {
         if let Some(member) = &mut self.hub.member {
-            member.speaker = None;
+            member.announcer = None;
         }
     }
 
@@ -121,17 +125,17 @@ impl Gateway<'_> {
         }
     }
 
-    fn speaker(&mut self) -> Option<&mut NodeAnnouncer> {
-        self.hub.member.as_mut()?.speaker.as_mut()
+    fn announcer(&mut self) -> Option<&mut NodeAnnouncer> {
+        self.hub.member.as_mut()?.announcer.as_mut()
     }
 
     fn ask_servers(&mut self, now_ms: u64) {
-        let owes = self.speaker().is_some_and(|it| it.owes_question());
+        let owes = self.announcer().is_some_and(|it| it.owes_question());
         if owes
             && self.tell_servers(&WorkerMessage::Ask { of: None })
-            && let Some(speaker) = self.speaker()
+            && let Some(announcer) = self.announcer()
         {
-            speaker.note_question(now_ms);
+            announcer.note_question(now_ms);
         }
         for node in self.hub.worker_counts.nodes().unknown(now_ms) {
             self.tell_servers(&WorkerMessage::Ask { of: Some(node) });
@@ -140,24 +144,28 @@ impl Gateway<'_> {
 
     fn speak(&mut self, now_ms: u64, lease_ms: u64) {
         let news = self.hub.worker_counts.take_news();
-        if let Some(speaker) = self.speaker() {
-            speaker.note(news);
+        if let Some(announcer) = self.announcer() {
+            announcer.note(news);
         }
         loop {
             let member = self.hub.member.as_mut();
-            let Some(speaker) = member.and_then(|member| member.speaker.as_mut()) else {
+            let Some(announcer) = member.and_then(|member| member.announcer.as_mut()) else {
                 return;
             };
-            let Some((speaks, saying)) = speaker.next(&self.hub.worker_counts, now_ms, lease_ms)
+            let Some((announcement, node_message)) =
+                announcer.next(&self.hub.worker_counts, now_ms, lease_ms)
             else {
                 return;
             };
-            let notice = WorkerMessage::Node { speaks, saying };
+            let notice = WorkerMessage::Node {
+                announcement,
+                node_message,
+            };
             if !self.tell_servers(&notice) {
-                if let WorkerMessage::Node { saying, .. } = &notice
-                    && let Some(speaker) = self.speaker()
+                if let WorkerMessage::Node { node_message, .. } = &notice
+                    && let Some(announcer) = self.announcer()
                 {
-                    speaker.put_back(saying);
+                    announcer.put_back(node_message);
                 }
                 self.fall_silent(now_ms);
                 return;
@@ -170,14 +178,15 @@ impl Gateway<'_> {
         let Some(member) = &mut self.hub.member else {
             return;
         };
-        let Some(speaker) = &member.speaker else {
+        let Some(announcer) = &member.announcer else {
             member.is_first = false;
             return;
         };
         let nodes = self.hub.worker_counts.nodes();
         let was_first = member.is_first;
-        member.is_first =
-            is_ready && speaker.is_first(nodes) && (was_first || speaker.knows_all(nodes, now_ms));
+        member.is_first = is_ready
+            && announcer.is_first(nodes)
+            && (was_first || announcer.knows_all(nodes, now_ms));
         if member.is_first == was_first {
             return;
         }

@@ -53,10 +53,10 @@ pub enum WorkerMessage {
     Node {
         /// Sender of the message and its position in the sequence.
         #[serde(rename = "speaks")]
-        speaks: AnnouncementId,
+        announcement: AnnouncementId,
         /// Its content.
         #[serde(rename = "saying")]
-        saying: NodeMessage,
+        node_message: NodeMessage,
     },
     /// Another server requests all counts.
     Ask {
@@ -474,13 +474,13 @@ mod tests {
     #[test]
     fn messages_between_servers_keep_their_names() {
         let node = WorkerMessage::Node {
-            speaks: AnnouncementId {
+            announcement: AnnouncementId {
                 node: 1,
                 began_unix_ms: 2,
                 life: 3,
                 number: 4,
             },
-            saying: NodeMessage::Alive {},
+            node_message: NodeMessage::Alive {},
         };
         let webhook = WorkerMessage::Webhook {
             app: "1".to_owned(),
