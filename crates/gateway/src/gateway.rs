@@ -312,10 +312,10 @@ impl Gateway<'_> {
     }
 
     fn plan_telling(&mut self) {
-        let has_news = self.hub.owes_hello
+        let has_pending_changes = self.hub.owes_hello
             || self.hub.worker_counts.has_changed()
             || self.hub.worker_counts.is_touched();
-        let due_ms = if has_news {
+        let due_ms = if has_pending_changes {
             Some(self.worker.net.now_ms() + TELL_MS)
         } else {
             self.hub.counting.due_ms()

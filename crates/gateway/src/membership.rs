@@ -52,14 +52,14 @@ impl Membership {
     pub fn due_ms(&self, worker_counts: &WorkerCounts, now_ms: u64) -> u64 {
         let announcer = self.announcer.as_ref();
         let announcement_ms = announcer.map(|announcer| announcer.due_ms(now_ms, self.lease_ms));
-        let news_ms = if self.announces() && worker_counts.has_news() {
+        let changes_ms = if self.announces() && worker_counts.has_pending_changes() {
             now_ms
         } else {
             u64::MAX
         };
         let beliefs_ms = self.beliefs_ms.unwrap_or(u64::MAX);
         // Wait a moment to combine changes.
-        let soon_ms = announcement_ms.unwrap_or(u64::MAX).min(news_ms);
+        let soon_ms = announcement_ms.unwrap_or(u64::MAX).min(changes_ms);
         let soon_ms = soon_ms.max(now_ms + TELL_MS).max(self.silent_until_ms);
         soon_ms.min(beliefs_ms).min(self.look_ms)
     }

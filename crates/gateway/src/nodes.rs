@@ -282,7 +282,7 @@ fn take_part(names: &mut HashSet<String>, count: impl Fn(&str) -> u64) -> Vec<(S
 pub struct NodeAnnouncer {
     announcement: AnnouncementId,
     began_ms: u64,
-    news: PendingChanges,
+    pending_changes: PendingChanges,
     /// Names still to be sent while a full report is in progress.
     whole: Option<PendingChanges>,
     owes_whole: bool,
@@ -301,7 +301,7 @@ impl NodeAnnouncer {
                 number: 0,
             },
             began_ms: now_ms,
-            news: PendingChanges::default(),
+            pending_changes: PendingChanges::default(),
             whole: None,
             owes_whole: true,
             whole_ms: None,
@@ -311,8 +311,8 @@ impl NodeAnnouncer {
     }
 
     /// Records changed names.
-    pub fn note(&mut self, news: PendingChanges) {
-        self.news.extend(news);
+    pub fn note(&mut self, pending_changes: PendingChanges) {
+        self.pending_changes.extend(pending_changes);
     }
 
     /// Records that a server requested all counts.
@@ -351,7 +351,7 @@ impl NodeAnnouncer {
             (false, true) => self.may_begin_ms(),
             (false, false) => u64::MAX,
         };
-        let news_ms = if self.may_tell() && !self.news.is_empty() {
+        let changes_ms = if self.may_tell() && !self.pending_changes.is_empty() {
             now_ms
         } else {
             u64::MAX
@@ -359,7 +359,7 @@ impl NodeAnnouncer {
         let known_ms = self.asked_all_ms.map(|at| at + KNOWN_MS);
         let known_ms = known_ms.filter(|at| *at > now_ms).unwrap_or(u64::MAX);
         let alive_ms = self.alive_ms + lease_ms / LOOKS_PER_LEASE;
-        whole_ms.min(news_ms).min(known_ms).min(alive_ms)
+        whole_ms.min(changes_ms).min(known_ms).min(alive_ms)
     }
 
     fn may_begin_ms(&self) -> u64 {
@@ -398,8 +398,8 @@ impl NodeAnnouncer {
                 users,
                 whole: Whole { begins, ends },
             }
-        } else if self.may_tell() && !self.news.is_empty() {
-            let [connections, channels, users] = self.news.take(has);
+        } else if self.may_tell() && !self.pending_changes.is_empty() {
+            let [connections, channels, users] = self.pending_changes.take(has);
             NodeMessage::Counts {
                 connections,
                 channels,
@@ -537,11 +537,11 @@ mod tests {
                 match what {
                     0..=2 => {
                         *has.entry(name.clone()).or_default() += 1;
-                        announcer.news.channels.insert(name);
+                        announcer.pending_changes.channels.insert(name);
                     }
                     3 => {
                         has.remove(&name);
-                        announcer.news.channels.insert(name);
+                        announcer.pending_changes.channels.insert(name);
                     }
                     4 => {
                         // The message is lost.

@@ -143,9 +143,9 @@ impl Gateway<'_> {
     }
 
     fn speak(&mut self, now_ms: u64, lease_ms: u64) {
-        let news = self.hub.worker_counts.take_news();
+        let pending_changes = self.hub.worker_counts.take_pending_changes();
         if let Some(announcer) = self.announcer() {
-            announcer.note(news);
+            announcer.note(pending_changes);
         }
         loop {
             let member = self.hub.member.as_mut();

@@ -86,8 +86,8 @@ pub struct WorkerCounts {
     others: HashMap<u16, Counts>,
     /// Counts of the other servers in the cluster.
     nodes: Nodes,
-    /// Changes on this server since the last [`WorkerCounts::take_news`]; `None` = this worker does not announce changes.
-    news: Option<PendingChanges>,
+    /// Changes on this server since the last [`WorkerCounts::take_pending_changes`]; `None` = this worker announces no changes.
+    pending_changes: Option<PendingChanges>,
     changed_apps: HashSet<String>,
     changed_channels: HashSet<String>,
     changed_users: HashSet<String>,
@@ -104,7 +104,7 @@ impl WorkerCounts {
             own: Counts::default(),
             others: HashMap::new(),
             nodes: Nodes::default(),
-            news: None,
+            pending_changes: None,
             changed_apps: HashSet::new(),
             changed_channels: HashSet::new(),
             changed_users: HashSet::new(),
@@ -118,19 +118,24 @@ impl WorkerCounts {
         self.touched = Some(HashSet::new());
     }
 
-    /// Starts to record changes on this server for [`WorkerCounts::take_news`].
+    /// Starts to record changes on this server for [`WorkerCounts::take_pending_changes`].
     pub fn speak(&mut self) {
-        self.news = Some(PendingChanges::default());
+        self.pending_changes = Some(PendingChanges::default());
     }
 
     /// Returns and clears the changes on this server since the last call.
-    pub fn take_news(&mut self) -> PendingChanges {
-        self.news.as_mut().map(std::mem::take).unwrap_or_default()
+    pub fn take_pending_changes(&mut self) -> PendingChanges {
+        self.pending_changes
+            .as_mut()
+            .map(std::mem::take)
+            .unwrap_or_default()
     }
 
-    /// Returns true if [`WorkerCounts::take_news`] would return a change.
-    pub fn has_news(&self) -> bool {
-        self.news.as_ref().is_some_and(|news| !news.is_empty())
+    /// Returns true if [`WorkerCounts::take_pending_changes`] would return a change.
+    pub fn has_pending_changes(&self) -> bool {
+        self.pending_changes
+            .as_ref()
+            .is_some_and(|pending_changes| !pending_changes.is_empty())
     }
 
     /// Returns the counts of the other servers.
@@ -192,8 +197,8 @@ impl WorkerCounts {
     pub fn subscribe(&mut self, ring_name: &str) {
         add(&mut self.own.channels, ring_name);
         self.touch(ring_name);
-        if let Some(news) = &mut self.news {
-            note(&mut news.channels, ring_name);
+        if let Some(pending_changes) = &mut self.pending_changes {
+            note(&mut pending_changes.channels, ring_name);
         }
         note(&mut self.changed_channels, ring_name);
     }
@@ -202,8 +207,8 @@ impl WorkerCounts {
     pub fn unsubscribe(&mut self, ring_name: &str) {
         remove(&mut self.own.channels, ring_name);
         self.touch(ring_name);
-        if let Some(news) = &mut self.news {
-            note(&mut news.channels, ring_name);
+        if let Some(pending_changes) = &mut self.pending_changes {
+            note(&mut pending_changes.channels, ring_name);
         }
         note(&mut self.changed_channels, ring_name);
     }
@@ -211,8 +216,8 @@ impl WorkerCounts {
     /// Counts a connection of this worker on which a user has signed in.
     pub fn sign_in(&mut self, user_name: &str) {
         add(&mut self.own.users, user_name);
-        if let Some(news) = &mut self.news {
-            news.users.insert(user_name.to_owned());
+        if let Some(pending_changes) = &mut self.pending_changes {
+            pending_changes.users.insert(user_name.to_owned());
         }
         self.changed_users.insert(user_name.to_owned());
         self.touched_users.insert(user_name.to_owned());
@@ -221,8 +226,8 @@ impl WorkerCounts {
     /// Counts a closed connection on which a user had signed in.
     pub fn sign_out(&mut self, user_name: &str) {
         remove(&mut self.own.users, user_name);
-        if let Some(news) = &mut self.news {
-            news.users.insert(user_name.to_owned());
+        if let Some(pending_changes) = &mut self.pending_changes {
+            pending_changes.users.insert(user_name.to_owned());
         }
         self.changed_users.insert(user_name.to_owned());
         self.touched_users.insert(user_name.to_owned());
@@ -244,10 +249,14 @@ impl WorkerCounts {
             WorkerMessage::Hello { worker } => {
                 let ended = self.others.remove(&worker);
                 if let Some(counts) = ended {
-                    if let Some(news) = &mut self.news {
-                        news.connections.extend(counts.connections.into_keys());
-                        news.channels.extend(counts.channels.keys().cloned());
-                        news.users.extend(counts.users.keys().cloned());
+                    if let Some(pending_changes) = &mut self.pending_changes {
+                        pending_changes
+                            .connections
+                            .extend(counts.connections.into_keys());
+                        pending_changes
+                            .channels
+                            .extend(counts.channels.keys().cloned());
+                        pending_changes.users.extend(counts.users.keys().cloned());
                     }
                     for ring_name in counts.channels.keys() {
                         touch(&mut self.touched, ring_name);
@@ -270,11 +279,11 @@ impl WorkerCounts {
             } => {
                 let names = users.iter().map(|(user_name, _)| user_name.clone());
                 self.touched_users.extend(names);
-                if let Some(news) = &mut self.news {
+                if let Some(pending_changes) = &mut self.pending_changes {
                     for (names, list) in [
-                        (&mut news.connections, &connections),
-                        (&mut news.channels, &channels),
-                        (&mut news.users, &users),
+                        (&mut pending_changes.connections, &connections),
+                        (&mut pending_changes.channels, &channels),
+                        (&mut pending_changes.users, &users),
                     ] {
                         names.extend(list.iter().map(|(name, _)| name.clone()));
                     }
@@ -364,8 +373,8 @@ impl WorkerCounts {
     }
 
     fn note_app(&mut self, app: &str) {
-        if let Some(news) = &mut self.news {
-            note(&mut news.connections, app);
+        if let Some(pending_changes) = &mut self.pending_changes {
+            note(&mut pending_changes.connections, app);
         }
         note(&mut self.changed_apps, app);
     }
