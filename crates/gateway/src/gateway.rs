@@ -17,7 +17,7 @@ use fermata_tls::Tls;
 use crate::TELL_MS;
 use crate::counting::Counting;
 use crate::membership::Membership;
-use crate::mercure::door::MercureHub;
+use crate::mercure::mercure_hub::MercureHub;
 use crate::names::{split, split_user};
 use crate::posts::Posts;
 use crate::settings::Settings;

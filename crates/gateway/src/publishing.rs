@@ -216,7 +216,7 @@ impl Gateway<'_> {
             } => {
                 let id = post.id.unwrap_or_default();
                 let own = |id: String| match &self.hub.mercure {
-                    Some(door) => door.id_of(&id),
+                    Some(mercure_hub) => mercure_hub.id_of(&id),
                     None => id,
                 };
                 let id = given.unwrap_or_else(|| own(id));

@@ -5,9 +5,9 @@
 //! Subscriptions are represented by the presence of that channel, so the subscriptions of a killed worker end as well.
 
 mod caddyfile;
-pub(crate) mod door;
 mod keys;
 mod listeners;
+pub(crate) mod mercure_hub;
 mod owned;
 pub mod settings;
 mod shared;
@@ -27,9 +27,9 @@ use fermata_pusher::frame::is_of_protocol;
 use crate::gateway::Gateway;
 use crate::names::UPDATES;
 use crate::posts::{Headers, Publication, Reply};
-use door::MercureHub;
 use keys::Keys;
 use listeners::{Listeners, Listening};
+use mercure_hub::MercureHub;
 use owned::OwnedRequest;
 use shared::Shared;
 
@@ -85,10 +85,10 @@ impl Gateway<'_> {
 
     /// Handles a request. Returns false if the request is not for Mercure.
     pub(crate) fn on_mercure_request(&mut self) -> bool {
-        let Some(door) = &self.hub.mercure else {
+        let Some(mercure_hub) = &self.hub.mercure else {
             return false;
         };
-        let settings = Rc::clone(&door.settings);
+        let settings = Rc::clone(&mercure_hub.settings);
         let view = self.worker.request();
         let text = |bytes: &[u8]| std::str::from_utf8(bytes).ok().map(str::to_owned);
         let target = text(view.target()).unwrap_or_default();
@@ -152,10 +152,10 @@ impl Gateway<'_> {
     /// Serves a request. If `may_wait`, the request may wait for keys. Returns false if the request is not for Mercure.
     fn serve_mercure(&mut self, owned: OwnedRequest, may_wait: bool) -> bool {
         let now_ms = self.worker.net.now_ms();
-        let Some(door) = &mut self.hub.mercure else {
+        let Some(mercure_hub) = &mut self.hub.mercure else {
             return false;
         };
-        let settings = Rc::clone(&door.settings);
+        let settings = Rc::clone(&mercure_hub.settings);
         let request = owned.as_request();
         let headers: Headers = request::headers(&settings.hub, &request)
             .into_iter()
@@ -164,7 +164,7 @@ impl Gateway<'_> {
         let handle = owned.handle;
         let outcome = fermata_mercure::read(&settings.hub, &request);
         if may_wait
-            && let Some(keys) = &mut door.keys
+            && let Some(keys) = &mut mercure_hub.keys
             && keys.are_coming(now_ms)
             && self.worker.defer(handle).is_ok()
         {
@@ -200,10 +200,13 @@ impl Gateway<'_> {
     }
 
     fn hold_subscriber(&mut self, handle: RequestId, subscribe: Subscribe, mut headers: Headers) {
-        let Some(door) = &self.hub.mercure else {
+        let Some(mercure_hub) = &self.hub.mercure else {
             return;
         };
-        let (settings, listeners) = (Rc::clone(&door.settings), Rc::clone(&door.listeners));
+        let (settings, listeners) = (
+            Rc::clone(&mercure_hub.settings),
+            Rc::clone(&mercure_hub.listeners),
+        );
         let info = Info {
             topics: subscribe.topics,
             payload: subscribe.payload,
@@ -299,11 +302,11 @@ impl Gateway<'_> {
 
     /// Returns the engine's id for an id sent by a client.
     fn place_of(&mut self, id: &str) -> String {
-        let Some(door) = &self.hub.mercure else {
+        let Some(mercure_hub) = &self.hub.mercure else {
             return id.to_owned();
         };
         let (known, newest) = {
-            let listeners = door.listeners.borrow();
+            let listeners = mercure_hub.listeners.borrow();
             (listeners.place_of(id), listeners.newest_place())
         };
         if let Some(place) = known {
@@ -391,7 +394,7 @@ impl Gateway<'_> {
         Ok(match &update.id {
             Some(given) => given.clone(),
             None => match &self.hub.mercure {
-                Some(door) => door.settings.hub.id_of(id.as_str()),
+                Some(mercure_hub) => mercure_hub.settings.hub.id_of(id.as_str()),
                 None => id.as_str().to_owned(),
             },
         })
@@ -486,12 +489,12 @@ impl Gateway<'_> {
     }
 
     fn list(&mut self, request: &OwnedRequest, filter: &Filter, mut headers: Headers) {
-        let Some(door) = &self.hub.mercure else {
+        let Some(mercure_hub) = &self.hub.mercure else {
             return;
         };
-        let subscribers_max = door.settings.subscribers_max;
-        let is_draft = door.settings.hub.draft.is_some();
-        let last_id = door.listeners.borrow().newest_id();
+        let subscribers_max = mercure_hub.settings.subscribers_max;
+        let is_draft = mercure_hub.settings.hub.draft.is_some();
+        let last_id = mercure_hub.listeners.borrow().newest_id();
         let path = request.target.split('?').next().unwrap_or_default();
         let members = match self.worker.channels.members(CHANNEL, subscribers_max) {
             Ok(members) => members,
