@@ -69,7 +69,7 @@ pub(super) struct Sender {
 }
 
 struct Queued {
-    happening: WebhookEvent,
+    webhook_event: WebhookEvent,
     /// Position of the event on the ring; 0 = the event is not from the ring.
     place: u64,
     /// Id of the event, equal on all servers of a cluster.
@@ -202,12 +202,12 @@ impl Sender {
         let now_ms = self.now_ms();
         let waiting = self.inbox.take(self.room());
         for (channel, count) in waiting.counts {
-            if let Some(happening) = self.occupancy.set(&channel, count, now_ms) {
-                self.push(happening, 0);
+            if let Some(webhook_event) = self.occupancy.set(&channel, count, now_ms) {
+                self.push(webhook_event, 0);
             }
         }
-        for happening in self.occupancy.vacated(now_ms, self.room()) {
-            self.push(happening, 0);
+        for webhook_event in self.occupancy.vacated(now_ms, self.room()) {
+            self.push(webhook_event, 0);
         }
         for channel in waiting.misses {
             self.push(WebhookEvent::CacheMiss(channel), 0);
@@ -240,7 +240,7 @@ impl Sender {
                 // The sending server itself detects these events.
                 self.queue.retain(|queued| queued.place != 0);
                 self.queue_bytes = { self.queue.iter() }
-                    .map(|it| bytes_of(&it.happening))
+                    .map(|it| bytes_of(&it.webhook_event))
                     .sum();
                 self.failing = None;
                 self.log(LogLevel::Info, "is sent by another server of the cluster");
@@ -313,11 +313,12 @@ impl Sender {
             let Some(follower) = &mut self.follower else {
                 return;
             };
-            let (happening, place, id) = match follower.next_event() {
+            let (webhook_event, place, id) = match follower.next_event() {
                 Followed::Event(event) => {
-                    let happening = read(&self.prefix, &event);
-                    let id = (self.role != Role::Alone && happening.is_some()).then_some(event.id);
-                    (happening, event.place, id)
+                    let webhook_event = read(&self.prefix, &event);
+                    let id =
+                        (self.role != Role::Alone && webhook_event.is_some()).then_some(event.id);
+                    (webhook_event, event.place, id)
                 }
                 Followed::Lost => {
                     self.say("lost events of members and clients: the ring overwrote them before they were sent");
@@ -330,30 +331,30 @@ impl Sender {
                 .told
                 .zip(id.as_deref())
                 .is_some_and(|(told, id)| told.covers(id));
-            if let Some(happening) = happening.filter(|_| !is_told) {
-                self.push_event(happening, place, id);
+            if let Some(webhook_event) = webhook_event.filter(|_| !is_told) {
+                self.push_event(webhook_event, place, id);
             }
         }
         // More records remain: read again immediately.
         thread::current().unpark();
     }
 
-    fn push(&mut self, happening: WebhookEvent, place: u64) {
-        self.push_event(happening, place, None);
+    fn push(&mut self, webhook_event: WebhookEvent, place: u64) {
+        self.push_event(webhook_event, place, None);
     }
 
-    fn push_event(&mut self, happening: WebhookEvent, place: u64, id: Option<String>) {
-        if !self.webhook.wants(happening.kind()) {
+    fn push_event(&mut self, webhook_event: WebhookEvent, place: u64, id: Option<String>) {
+        if !self.webhook.wants(webhook_event.kind()) {
             // The channel's vacated event requires the recorded occupied state.
-            self.note_taken(&happening);
+            self.note_taken(&webhook_event);
             return;
         }
-        if let WebhookEvent::Occupied(channel) = &happening {
+        if let WebhookEvent::Occupied(channel) = &webhook_event {
             self.note(channel, OccupancyState::Doubtful);
         }
-        self.queue_bytes += bytes_of(&happening);
+        self.queue_bytes += bytes_of(&webhook_event);
         self.queue.push_back(Queued {
-            happening,
+            webhook_event,
             place,
             id,
             since: Instant::now(),
@@ -375,10 +376,10 @@ impl Sender {
         let mut bytes = 0;
         let first = self.queue.iter().take(BATCH_EVENTS_MAX);
         let batch: Vec<&WebhookEvent> = first
-            .map(|queued| &queued.happening)
-            .take_while(|happening| {
+            .map(|queued| &queued.webhook_event)
+            .take_while(|webhook_event| {
                 let is_taken = bytes < BATCH_BYTES_MAX;
-                bytes += bytes_of(happening);
+                bytes += bytes_of(webhook_event);
                 is_taken
             })
             .collect();
@@ -439,9 +440,9 @@ impl Sender {
             let Some(queued) = self.queue.pop_front() else {
                 return;
             };
-            self.queue_bytes -= bytes_of(&queued.happening);
+            self.queue_bytes -= bytes_of(&queued.webhook_event);
             self.kept.settle(queued.place);
-            self.note_taken(&queued.happening);
+            self.note_taken(&queued.webhook_event);
             if self.role == Role::Sends
                 && let Some(id) = queued.id
             {
@@ -451,8 +452,8 @@ impl Sender {
         }
     }
 
-    fn note_taken(&mut self, happening: &WebhookEvent) {
-        let (channel, belief) = match happening {
+    fn note_taken(&mut self, webhook_event: &WebhookEvent) {
+        let (channel, belief) = match webhook_event {
             WebhookEvent::Occupied(channel) => (channel, OccupancyState::Occupied),
             WebhookEvent::Vacated(channel) => (channel, OccupancyState::Vacant),
             _ => return,
@@ -526,8 +527,8 @@ fn user_of(announcement: &[u8]) -> Option<String> {
     Some(announcement["user"].as_str()?.to_owned())
 }
 
-fn bytes_of(happening: &WebhookEvent) -> usize {
-    match happening {
+fn bytes_of(webhook_event: &WebhookEvent) -> usize {
+    match webhook_event {
         WebhookEvent::ClientEvent { data, .. } => data.len(),
         _ => 0,
     }
