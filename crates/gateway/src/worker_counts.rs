@@ -474,7 +474,7 @@ mod tests {
         while let Some(notice) = workers[from].next_notice() {
             let text = serde_json::to_vec(&notice).expect("JSON");
             for at in (0..workers.len()).filter(|at| *at != from) {
-                workers[at].on_notice(serde_json::from_slice(&text).expect("a notice"));
+                workers[at].on_notice(serde_json::from_slice(&text).expect("a message"));
             }
         }
     }
@@ -605,7 +605,7 @@ mod tests {
                         model[at].clear();
                         let hello = serde_json::to_vec(&workers[at].hello()).expect("JSON");
                         for other in (0..3).filter(|other| *other != at) {
-                            workers[other].on_notice(serde_json::from_slice(&hello).expect("a notice"));
+                            workers[other].on_notice(serde_json::from_slice(&hello).expect("a message"));
                         }
                     }
                     _ => {}
