@@ -234,8 +234,8 @@ impl Gateway<'_> {
     }
 
     /// Sends a message to all other workers of this server. Returns false if there was no room.
-    pub fn tell(&mut self, notice: &WorkerMessage) -> bool {
-        let Ok(data) = serde_json::to_vec(notice) else {
+    pub fn tell(&mut self, worker_message: &WorkerMessage) -> bool {
+        let Ok(data) = serde_json::to_vec(worker_message) else {
             return false;
         };
         match self.worker.send_to_workers(&data) {
@@ -275,12 +275,12 @@ impl Gateway<'_> {
                     self.hub.webhooks.hear(app, at, told.as_deref(), beliefs);
                 }
             }
-            Ok(notice) => {
+            Ok(worker_message) => {
                 let own = self.worker.index();
-                if matches!(notice, WorkerMessage::Hello { worker } if worker == own) {
+                if matches!(worker_message, WorkerMessage::Hello { worker } if worker == own) {
                     self.stop_announcing();
                 }
-                self.hub.worker_counts.on_notice(notice);
+                self.hub.worker_counts.on_message(worker_message);
             }
             Err(error) => {
                 let line = format!("cannot decode a message from another worker: {error}");
@@ -298,12 +298,12 @@ impl Gateway<'_> {
             self.hub.webhooks.miss(app, channel);
             return;
         }
-        let notice = WorkerMessage::CacheMiss {
+        let worker_message = WorkerMessage::CacheMiss {
             app: self.app(app).id.clone(),
             channel: channel.to_owned(),
         };
-        self.tell(&notice);
-        self.tell_servers(&notice);
+        self.tell(&worker_message);
+        self.tell_servers(&worker_message);
     }
 
     /// Returns the index of an application in the settings, by its id.
@@ -432,9 +432,9 @@ impl Gateway<'_> {
                 return;
             }
         }
-        while let Some(notice) = self.hub.worker_counts.next_notice() {
-            if !self.tell(&notice) {
-                self.hub.worker_counts.put_back(notice);
+        while let Some(worker_message) = self.hub.worker_counts.next_message() {
+            if !self.tell(&worker_message) {
+                self.hub.worker_counts.put_back(worker_message);
                 break;
             }
         }

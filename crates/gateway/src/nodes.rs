@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use crate::counts::Counts;
 
 /// Maximum number of connections, of channels and of users per message. A message has to fit into one record.
-const NAMES_PER_NOTICE: usize = 100;
+const NAMES_PER_MESSAGE: usize = 100;
 /// Maximum number of servers stored. The engine has the same limit for servers with members.
 const NODES_MAX: usize = 64;
 /// Interval of requests to a server that does not respond.
@@ -266,9 +266,9 @@ fn take_part(names: &mut HashSet<String>, count: impl Fn(&str) -> u64) -> Vec<(S
     let mut taken = 0;
     let part = names.extract_if(|_| {
         taken += 1;
-        taken <= NAMES_PER_NOTICE
+        taken <= NAMES_PER_MESSAGE
     });
-    let part: Vec<String> = part.take(NAMES_PER_NOTICE).collect();
+    let part: Vec<String> = part.take(NAMES_PER_MESSAGE).collect();
     part.into_iter()
         .map(|name| {
             let count = count(&name);

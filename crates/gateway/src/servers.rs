@@ -14,8 +14,8 @@ const LEARNING_MS: u64 = 250;
 impl Gateway<'_> {
     /// Sends a message to all workers of all other servers, if there is a cluster. Returns false if the message could not be sent.
     /// A sent message is lost if the log does not accept it soon.
-    pub(crate) fn tell_servers(&mut self, notice: &WorkerMessage) -> bool {
-        let Ok(data) = serde_json::to_vec(notice) else {
+    pub(crate) fn tell_servers(&mut self, worker_message: &WorkerMessage) -> bool {
+        let Ok(data) = serde_json::to_vec(worker_message) else {
             return false;
         };
         match self.worker.channels.send_to_servers(&data) {
@@ -157,12 +157,12 @@ impl Gateway<'_> {
             else {
                 return;
             };
-            let notice = WorkerMessage::Node {
+            let worker_message = WorkerMessage::Node {
                 announcement,
                 node_message,
             };
-            if !self.tell_servers(&notice) {
-                if let WorkerMessage::Node { node_message, .. } = &notice
+            if !self.tell_servers(&worker_message) {
+                if let WorkerMessage::Node { node_message, .. } = &worker_message
                     && let Some(announcer) = self.announcer()
                 {
                     announcer.put_back(node_message);
@@ -210,14 +210,14 @@ impl Gateway<'_> {
             return;
         }
         for (app, at, report) in self.hub.webhooks.reports() {
-            let notice = WorkerMessage::Webhook {
+            let worker_message = WorkerMessage::Webhook {
                 app: self.app(app).id.clone(),
                 at,
                 told: report.told,
                 beliefs: report.beliefs,
             };
-            if !self.tell_servers(&notice)
-                && let WorkerMessage::Webhook { told, beliefs, .. } = notice
+            if !self.tell_servers(&worker_message)
+                && let WorkerMessage::Webhook { told, beliefs, .. } = worker_message
             {
                 self.hub.webhooks.put_back(app, at, told, beliefs);
             }

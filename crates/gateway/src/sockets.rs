@@ -218,11 +218,11 @@ impl Gateway<'_> {
     /// Closes the connections of a user in all workers of all servers. Returns false if a worker could not be notified.
     pub(crate) fn terminate_everywhere(&mut self, app: &str, user: &str) -> bool {
         self.terminate(app, user);
-        let notice = WorkerMessage::Terminate {
+        let worker_message = WorkerMessage::Terminate {
             app: app.to_owned(),
             user: user.to_owned(),
         };
-        self.tell(&notice) && self.tell_servers(&notice)
+        self.tell(&worker_message) && self.tell_servers(&worker_message)
     }
 
     fn subscribe(&mut self, socket: SocketId, subscribe: Subscribe) {

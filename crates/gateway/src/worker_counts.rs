@@ -12,7 +12,7 @@ use crate::counts::Counts;
 use crate::nodes::{AnnouncementId, ChangedNames, Has, NodeMessage, Nodes, PendingChanges};
 
 /// Maximum number of channels, of applications and of users per message. A message has to fit into one record of the ring.
-const NAMES_PER_NOTICE: usize = 100;
+const NAMES_PER_MESSAGE: usize = 100;
 
 /// A message between workers.
 ///
@@ -244,8 +244,8 @@ impl WorkerCounts {
     }
 
     /// Handles a message of another worker. If the worker has just started, all counts are sent to it again.
-    pub fn on_notice(&mut self, notice: WorkerMessage) {
-        match notice {
+    pub fn on_message(&mut self, worker_message: WorkerMessage) {
+        match worker_message {
             WorkerMessage::Hello { worker } => {
                 let ended = self.others.remove(&worker);
                 if let Some(counts) = ended {
@@ -310,7 +310,7 @@ impl WorkerCounts {
     }
 
     /// Returns the next message with changes; `None` if all changes were sent.
-    pub fn next_notice(&mut self) -> Option<WorkerMessage> {
+    pub fn next_message(&mut self) -> Option<WorkerMessage> {
         if !self.has_changed() {
             return None;
         }
@@ -323,13 +323,13 @@ impl WorkerCounts {
     }
 
     /// Stores a message again that could not be sent, for another attempt.
-    pub fn put_back(&mut self, notice: WorkerMessage) {
+    pub fn put_back(&mut self, worker_message: WorkerMessage) {
         if let WorkerMessage::Counts {
             connections,
             channels,
             users,
             ..
-        } = notice
+        } = worker_message
         {
             self.changed_users
                 .extend(users.into_iter().map(|(user, _)| user));
@@ -420,9 +420,9 @@ fn touch(touched: &mut Option<HashSet<String>>, ring_name: &str) {
     }
 }
 
-/// Removes up to [`NAMES_PER_NOTICE`] changed names and returns them with their current counts.
+/// Removes up to [`NAMES_PER_MESSAGE`] changed names and returns them with their current counts.
 fn take_part(changed: &mut HashSet<String>, counts: &HashMap<String, u64>) -> Vec<(String, u64)> {
-    let part: Vec<String> = changed.iter().take(NAMES_PER_NOTICE).cloned().collect();
+    let part: Vec<String> = changed.iter().take(NAMES_PER_MESSAGE).cloned().collect();
     part.into_iter()
         .map(|name| {
             changed.remove(&name);
@@ -471,10 +471,10 @@ mod tests {
 
     /// Sends all pending messages of one worker to the others.
     fn tell(workers: &mut [WorkerCounts], from: usize) {
-        while let Some(notice) = workers[from].next_notice() {
-            let text = serde_json::to_vec(&notice).expect("JSON");
+        while let Some(worker_message) = workers[from].next_message() {
+            let text = serde_json::to_vec(&worker_message).expect("JSON");
             for at in (0..workers.len()).filter(|at| *at != from) {
-                workers[at].on_notice(serde_json::from_slice(&text).expect("a message"));
+                workers[at].on_message(serde_json::from_slice(&text).expect("a message"));
             }
         }
     }
@@ -514,8 +514,8 @@ mod tests {
             worker_counts.subscribe(&format!("{at}"));
         }
         let mut told = 0;
-        while let Some(WorkerMessage::Counts { channels, .. }) = worker_counts.next_notice() {
-            assert!(channels.len() <= NAMES_PER_NOTICE);
+        while let Some(WorkerMessage::Counts { channels, .. }) = worker_counts.next_message() {
+            assert!(channels.len() <= NAMES_PER_MESSAGE);
             told += channels.len();
         }
         assert_eq!(told, 250);
@@ -526,11 +526,11 @@ mod tests {
         let mut worker_counts = WorkerCounts::new(0);
         worker_counts.connect("1");
         worker_counts.subscribe("a");
-        let notice = worker_counts.next_notice().expect("something to tell");
+        let worker_message = worker_counts.next_message().expect("something to tell");
         assert!(!worker_counts.has_changed());
-        worker_counts.put_back(notice);
+        worker_counts.put_back(worker_message);
         assert!(matches!(
-            worker_counts.next_notice(),
+            worker_counts.next_message(),
             Some(WorkerMessage::Counts { connections, channels, .. })
                 if connections == [("1".to_owned(), 1)] && channels == [("a".to_owned(), 1)]
         ));
@@ -554,7 +554,7 @@ mod tests {
         assert!(workers[0].is_online("1:ann") && !workers[0].is_touched());
         workers[0].unsubscribe("a");
         // The other worker was killed, and its counts are dropped.
-        workers[0].on_notice(WorkerMessage::Hello { worker: 1 });
+        workers[0].on_message(WorkerMessage::Hello { worker: 1 });
         assert!(workers[0].is_touched());
         assert_eq!(take(&mut workers[0]), ["a", "b"]);
         assert_eq!(workers[0].subscriptions("b"), 0);
@@ -575,7 +575,7 @@ mod tests {
         workers[0].disconnect("1");
         workers[2] = WorkerCounts::new(2);
         let hello = workers[2].hello();
-        workers[0].on_notice(hello);
+        workers[0].on_message(hello);
         tell(&mut workers, 0);
         assert_eq!(workers[1].subscriptions("a"), 0);
         assert_eq!(workers[1].connections("1"), 0);
@@ -605,7 +605,7 @@ mod tests {
                         model[at].clear();
                         let hello = serde_json::to_vec(&workers[at].hello()).expect("JSON");
                         for other in (0..3).filter(|other| *other != at) {
-                            workers[other].on_notice(serde_json::from_slice(&hello).expect("a message"));
+                            workers[other].on_message(serde_json::from_slice(&hello).expect("a message"));
                         }
                     }
                     _ => {}
