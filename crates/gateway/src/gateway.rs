@@ -14,7 +14,7 @@ use fermata_pusher::frame;
 use fermata_pusher::webhook::Kind;
 use fermata_tls::Tls;
 
-use crate::TELL_MS;
+use crate::SEND_MS;
 use crate::counting::Counting;
 use crate::membership::Membership;
 use crate::mercure::mercure_hub::MercureHub;
@@ -65,7 +65,7 @@ pub struct Hub {
     /// This worker's membership in a cluster; `None` = no cluster.
     pub(crate) member: Option<Membership>,
     /// Time at which changes are sent to the other workers.
-    tell_at_ms: Option<u64>,
+    send_at_ms: Option<u64>,
     /// True if the other workers have not received this worker's hello yet.
     owes_hello: bool,
 }
@@ -85,7 +85,7 @@ impl Hub {
     ) -> Hub {
         let mut worker_counts = WorkerCounts::new(worker.index());
         let is_observed =
-            |app: &App| app.counts_subscriptions || OBSERVED.iter().any(|kind| app.tells(*kind));
+            |app: &App| app.counts_subscriptions || OBSERVED.iter().any(|kind| app.reports(*kind));
         if worker.index() == 0 && settings.apps.iter().any(is_observed) {
             worker_counts.observe();
         }
@@ -105,12 +105,12 @@ impl Hub {
             mercure: None,
             posts: Posts::default(),
             member,
-            tell_at_ms: None,
+            send_at_ms: None,
             owes_hello: true,
         };
         let mut gateway = hub.with(worker);
         gateway.open_mercure();
-        gateway.tell_counts();
+        gateway.send_counts();
         hub
     }
 
@@ -137,8 +137,8 @@ impl Hub {
                 let now_ms = worker.net.now_ms();
                 self.with(worker).go_on_publishing();
                 self.with(worker).go_on_with_keys();
-                if self.tell_at_ms.is_some_and(|at_ms| at_ms <= now_ms) {
-                    self.with(worker).tell_counts();
+                if self.send_at_ms.is_some_and(|at_ms| at_ms <= now_ms) {
+                    self.with(worker).send_counts();
                 }
                 if self
                     .sockjs
@@ -183,11 +183,11 @@ impl Hub {
 
     /// Returns the time of the next `Event::Wake`. The caller queries it before each event.
     pub fn due(&mut self, worker: &mut Worker<Tls<Kernel>>) -> Deadline {
-        self.with(worker).plan_telling();
+        self.with(worker).plan_sending();
         let sockjs = self.sockjs.as_ref().map(SockJs::due);
         let now_ms = worker.net.now_ms();
         let keys = self.mercure.as_ref().map(|it| it.due(now_ms));
-        let own = [self.posts.due_ms(), self.tell_at_ms].map(Deadline::from);
+        let own = [self.posts.due_ms(), self.send_at_ms].map(Deadline::from);
         let all = own.into_iter().chain(sockjs).chain(keys);
         all.min().unwrap_or(Deadline::NEVER)
     }
@@ -210,7 +210,7 @@ impl Hub {
         let text = |bytes| std::str::from_utf8(bytes).unwrap_or_default();
         let (channel, name) = (text(channel), message.name.map(text));
         self.with(worker)
-            .tell_mercure(channel, name, text(message.data));
+            .publish_to_mercure(channel, name, text(message.data));
     }
 
     /// Publishes a Mercure update of the application and returns its id. `None`: Mercure is disabled.
@@ -234,7 +234,7 @@ impl Gateway<'_> {
     }
 
     /// Sends a message to all other workers of this server. Returns false if there was no room.
-    pub fn tell(&mut self, worker_message: &WorkerMessage) -> bool {
+    pub fn send_to_workers(&mut self, worker_message: &WorkerMessage) -> bool {
         let Ok(data) = serde_json::to_vec(worker_message) else {
             return false;
         };
@@ -272,7 +272,9 @@ impl Gateway<'_> {
                 if let Some(app) = self.position(&app)
                     && !self.is_first_server()
                 {
-                    self.hub.webhooks.hear(app, at, told.as_deref(), beliefs);
+                    self.hub
+                        .webhooks
+                        .add_deliveries(app, at, told.as_deref(), beliefs);
                 }
             }
             Ok(worker_message) => {
@@ -291,7 +293,7 @@ impl Gateway<'_> {
 
     /// Reports an empty cache channel to the worker that sends webhooks, if a webhook of the application requests this event.
     pub fn report_miss(&mut self, app: usize, channel: &str) {
-        if !self.app(app).tells(Kind::CacheMiss) {
+        if !self.app(app).reports(Kind::CacheMiss) {
             return;
         }
         if self.worker.index() == 0 && self.is_first_server() {
@@ -302,8 +304,8 @@ impl Gateway<'_> {
             app: self.app(app).id.clone(),
             channel: channel.to_owned(),
         };
-        self.tell(&worker_message);
-        self.tell_servers(&worker_message);
+        self.send_to_workers(&worker_message);
+        self.send_to_servers(&worker_message);
     }
 
     /// Returns the index of an application in the settings, by its id.
@@ -311,12 +313,12 @@ impl Gateway<'_> {
         self.hub.settings.apps.iter().position(|it| it.id == app)
     }
 
-    fn plan_telling(&mut self) {
+    fn plan_sending(&mut self) {
         let has_pending_changes = self.hub.owes_hello
             || self.hub.worker_counts.has_changed()
             || self.hub.worker_counts.is_touched();
         let due_ms = if has_pending_changes {
-            Some(self.worker.net.now_ms() + TELL_MS)
+            Some(self.worker.net.now_ms() + SEND_MS)
         } else {
             self.hub.counting.due_ms()
         };
@@ -328,23 +330,23 @@ impl Gateway<'_> {
         if let Some(at_ms) = due_ms
             && self
                 .hub
-                .tell_at_ms
+                .send_at_ms
                 .is_none_or(|earlier_ms| at_ms < earlier_ms)
         {
-            self.hub.tell_at_ms = Some(at_ms);
+            self.hub.send_at_ms = Some(at_ms);
         }
     }
 
-    fn tell_counts(&mut self) {
-        self.hub.tell_at_ms = None;
+    fn send_counts(&mut self) {
+        self.hub.send_at_ms = None;
         self.look_at_servers();
-        self.tell_applications();
-        self.tell_watchers();
-        self.tell_workers();
+        self.notify_applications();
+        self.notify_watchers();
+        self.send_counts_to_workers();
     }
 
     /// Sends subscription counts of changed channels to webhooks and subscribers.
-    fn tell_applications(&mut self) {
+    fn notify_applications(&mut self) {
         let now_ms = self.worker.net.now_ms();
         let worker_counts = &mut self.hub.worker_counts;
         let touched = worker_counts.take_touched();
@@ -367,12 +369,12 @@ impl Gateway<'_> {
             }
         }
         for ring_name in due {
-            self.tell_count(&ring_name);
+            self.send_count(&ring_name);
         }
     }
 
     /// Notifies clients of this worker whose watchlists contain a user that came online or went offline.
-    fn tell_watchers(&mut self) {
+    fn notify_watchers(&mut self) {
         for user_name in self.hub.worker_counts.take_touched_users() {
             let is_online = self.hub.worker_counts.is_online(&user_name);
             let sockets = self.hub.watching.change(&user_name, is_online);
@@ -390,12 +392,12 @@ impl Gateway<'_> {
         }
     }
 
-    fn tell_count(&mut self, ring_name: &str) {
+    fn send_count(&mut self, ring_name: &str) {
         let Some((at, channel)) = split(&self.hub.settings.apps, ring_name) else {
             return;
         };
         let count = self.hub.worker_counts.subscriptions(ring_name);
-        self.hub.webhooks.tell_count(at, channel, count);
+        self.hub.webhooks.send_count(at, channel, count);
         // In a cache channel, counts would displace the event that the history holds for new subscribers.
         let is_cache = ChannelName::new(channel).is_ok_and(ChannelName::is_cache);
         if count == 0 || is_cache {
@@ -423,17 +425,17 @@ impl Gateway<'_> {
         }
     }
 
-    fn tell_workers(&mut self) {
+    fn send_counts_to_workers(&mut self) {
         if self.hub.owes_hello {
             let hello = self.hub.worker_counts.hello();
-            self.hub.owes_hello = !self.tell(&hello);
+            self.hub.owes_hello = !self.send_to_workers(&hello);
             if self.hub.owes_hello {
                 // Receivers drop all counts of this worker when its hello arrives, so the counts have to follow the hello.
                 return;
             }
         }
         while let Some(worker_message) = self.hub.worker_counts.next_message() {
-            if !self.tell(&worker_message) {
+            if !self.send_to_workers(&worker_message) {
                 self.hub.worker_counts.put_back(worker_message);
                 break;
             }

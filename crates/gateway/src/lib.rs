@@ -25,7 +25,7 @@
 //!
 //! # Decisions and their price
 //!
-//! **Counts are sent, not shared.** Each worker sends its changes to the others at most every [`TELL_MS`]. Price:
+//! **Counts are sent, not shared.** Each worker sends its changes to the others at most every [`SEND_MS`]. Price:
 //! counts of channels are that old, and each worker stores those of all workers. After a crash, the clients of the
 //! killed worker stay counted until its replacement sends its hello, some milliseconds later.
 
@@ -63,4 +63,4 @@ pub use sockets::engine_id;
 pub use start::{StartError, run};
 
 /// Milliseconds for which changes of counts are collected before they are sent to the other workers.
-const TELL_MS: u64 = 20;
+const SEND_MS: u64 = 20;

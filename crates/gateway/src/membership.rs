@@ -3,7 +3,7 @@
 use fermata_engine::Worker;
 use fermata_io::{Driver, clock};
 
-use crate::TELL_MS;
+use crate::SEND_MS;
 use crate::nodes::NodeAnnouncer;
 use crate::worker_counts::WorkerCounts;
 
@@ -60,7 +60,7 @@ impl Membership {
         let beliefs_ms = self.beliefs_ms.unwrap_or(u64::MAX);
         // Wait a moment to combine changes.
         let soon_ms = announcement_ms.unwrap_or(u64::MAX).min(changes_ms);
-        let soon_ms = soon_ms.max(now_ms + TELL_MS).max(self.silent_until_ms);
+        let soon_ms = soon_ms.max(now_ms + SEND_MS).max(self.silent_until_ms);
         soon_ms.min(beliefs_ms).min(self.look_ms)
     }
 }

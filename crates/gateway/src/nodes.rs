@@ -87,7 +87,7 @@ impl ChangedNames {
 #[derive(Debug)]
 struct Node {
     announcement: AnnouncementId,
-    heard_ms: u64,
+    received_ms: u64,
     asked_ms: Option<u64>,
     counts: Counts,
     /// Counts of a full report that is not complete yet.
@@ -123,7 +123,7 @@ impl Nodes {
                 number: 0,
                 ..announcement
             },
-            heard_ms: now_ms,
+            received_ms: now_ms,
             asked_ms: None,
             counts: Counts::default(),
             staging: None,
@@ -132,7 +132,7 @@ impl Nodes {
         if announcement.life < node.announcement.life {
             return touched;
         }
-        node.heard_ms = now_ms;
+        node.received_ms = now_ms;
         if announcement.life > node.announcement.life {
             // Keep the old announcer's counts until the new one has sent its full state.
             node.announcement = AnnouncementId {
@@ -183,9 +183,9 @@ impl Nodes {
     }
 
     /// Restarts every server's lease, because no message could arrive until now.
-    pub fn hear_all(&mut self, now_ms: u64) {
+    pub fn renew_leases(&mut self, now_ms: u64) {
         for node in self.nodes.values_mut() {
-            node.heard_ms = now_ms;
+            node.received_ms = now_ms;
         }
     }
 
@@ -193,7 +193,7 @@ impl Nodes {
     pub fn expire(&mut self, now_ms: u64, lease_ms: u64) -> ChangedNames {
         let mut touched = ChangedNames::default();
         self.nodes.retain(|_, node| {
-            let lives = now_ms.saturating_sub(node.heard_ms) < lease_ms;
+            let lives = now_ms.saturating_sub(node.received_ms) < lease_ms;
             if !lives {
                 touched.add(&node.counts);
             }
@@ -351,7 +351,7 @@ impl NodeAnnouncer {
             (false, true) => self.may_begin_ms(),
             (false, false) => u64::MAX,
         };
-        let changes_ms = if self.may_tell() && !self.pending_changes.is_empty() {
+        let changes_ms = if self.may_send_changes() && !self.pending_changes.is_empty() {
             now_ms
         } else {
             u64::MAX
@@ -370,7 +370,7 @@ impl NodeAnnouncer {
     }
 
     /// Returns false before the first full report, because receivers cannot use changes without it.
-    fn may_tell(&self) -> bool {
+    fn may_send_changes(&self) -> bool {
         self.whole_ms.is_some()
     }
 
@@ -398,7 +398,7 @@ impl NodeAnnouncer {
                 users,
                 whole: Whole { begins, ends },
             }
-        } else if self.may_tell() && !self.pending_changes.is_empty() {
+        } else if self.may_send_changes() && !self.pending_changes.is_empty() {
             let [connections, channels, users] = self.pending_changes.take(has);
             NodeMessage::Counts {
                 connections,

@@ -183,7 +183,7 @@ impl Gateway<'_> {
                         PublishFailure::Misuse(_) => ApiError::new(400, publish_error(&error)),
                         PublishFailure::Backpressure(_) => busy(),
                     })?;
-                self.tell_mercure(&ring, Some(&event.name), &event.data);
+                self.publish_to_mercure(&ring, Some(&event.name), &event.data);
             }
             answers.push(self.describe(app, event));
         }

@@ -14,7 +14,7 @@ const LEARNING_MS: u64 = 250;
 impl Gateway<'_> {
     /// Sends a message to all workers of all other servers, if there is a cluster. Returns false if the message could not be sent.
     /// A sent message is lost if the log does not accept it soon.
-    pub(crate) fn tell_servers(&mut self, worker_message: &WorkerMessage) -> bool {
+    pub(crate) fn send_to_servers(&mut self, worker_message: &WorkerMessage) -> bool {
         let Ok(data) = serde_json::to_vec(worker_message) else {
             return false;
         };
@@ -76,7 +76,7 @@ impl Gateway<'_> {
             announcer.ask();
         }
         if member.is_first {
-            self.hub.webhooks.tell_all();
+            self.hub.webhooks.report_all();
         }
     }
 
@@ -98,7 +98,7 @@ impl Gateway<'_> {
         let pause_ms = now_ms - std::mem::replace(&mut member.looked_ms, now_ms);
         let nodes = self.hub.worker_counts.nodes();
         if !is_ready || pause_ms > lease_ms / 2 {
-            nodes.hear_all(now_ms);
+            nodes.renew_leases(now_ms);
         }
         let touched = nodes.expire(now_ms, lease_ms);
         let is_learning = !nodes.are_whole();
@@ -116,7 +116,7 @@ impl Gateway<'_> {
             self.fall_silent(now_ms);
         }
         self.decide_first(now_ms, is_ready);
-        self.tell_beliefs(now_ms);
+        self.send_delivery_state(now_ms);
     }
 
     fn fall_silent(&mut self, now_ms: u64) {
@@ -132,13 +132,13 @@ impl Gateway<'_> {
     fn ask_servers(&mut self, now_ms: u64) {
         let owes = self.announcer().is_some_and(|it| it.owes_question());
         if owes
-            && self.tell_servers(&WorkerMessage::Ask { of: None })
+            && self.send_to_servers(&WorkerMessage::Ask { of: None })
             && let Some(announcer) = self.announcer()
         {
             announcer.note_question(now_ms);
         }
         for node in self.hub.worker_counts.nodes().unknown(now_ms) {
-            self.tell_servers(&WorkerMessage::Ask { of: Some(node) });
+            self.send_to_servers(&WorkerMessage::Ask { of: Some(node) });
         }
     }
 
@@ -161,7 +161,7 @@ impl Gateway<'_> {
                 announcement,
                 node_message,
             };
-            if !self.tell_servers(&worker_message) {
+            if !self.send_to_servers(&worker_message) {
                 if let WorkerMessage::Node { node_message, .. } = &worker_message
                     && let Some(announcer) = self.announcer()
                 {
@@ -200,7 +200,7 @@ impl Gateway<'_> {
     }
 
     /// Sends the delivery state of webhooks to the servers that may have to take over.
-    fn tell_beliefs(&mut self, now_ms: u64) {
+    fn send_delivery_state(&mut self, now_ms: u64) {
         let has_webhooks = !self.hub.webhooks.is_empty();
         let Some(member) = &mut self.hub.member else {
             return;
@@ -216,7 +216,7 @@ impl Gateway<'_> {
                 told: report.told,
                 beliefs: report.beliefs,
             };
-            if !self.tell_servers(&worker_message)
+            if !self.send_to_servers(&worker_message)
                 && let WorkerMessage::Webhook { told, beliefs, .. } = worker_message
             {
                 self.hub.webhooks.put_back(app, at, told, beliefs);

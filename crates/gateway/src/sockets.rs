@@ -222,7 +222,7 @@ impl Gateway<'_> {
             app: app.to_owned(),
             user: user.to_owned(),
         };
-        self.tell(&worker_message) && self.tell_servers(&worker_message)
+        self.send_to_workers(&worker_message) && self.send_to_servers(&worker_message)
     }
 
     fn subscribe(&mut self, socket: SocketId, subscribe: Subscribe) {

@@ -470,7 +470,7 @@ mod tests {
     use super::*;
 
     /// Sends all pending messages of one worker to the others.
-    fn tell(workers: &mut [WorkerCounts], from: usize) {
+    fn send_to_workers(workers: &mut [WorkerCounts], from: usize) {
         while let Some(worker_message) = workers[from].next_message() {
             let text = serde_json::to_vec(&worker_message).expect("JSON");
             for at in (0..workers.len()).filter(|at| *at != from) {
@@ -548,7 +548,7 @@ mod tests {
         workers[0].subscribe("a");
         workers[1].subscribe("b");
         workers[1].sign_in("1:ann");
-        tell(&mut workers, 1);
+        send_to_workers(&mut workers, 1);
         assert_eq!(take(&mut workers[0]), ["a", "b"]);
         assert_eq!(workers[0].take_touched_users().len(), 1);
         assert!(workers[0].is_online("1:ann") && !workers[0].is_touched());
@@ -570,13 +570,13 @@ mod tests {
         let mut workers: Vec<WorkerCounts> = (0..3).map(WorkerCounts::new).collect();
         workers[0].subscribe("a");
         workers[0].connect("1");
-        tell(&mut workers, 0);
+        send_to_workers(&mut workers, 0);
         workers[0].unsubscribe("a");
         workers[0].disconnect("1");
         workers[2] = WorkerCounts::new(2);
         let hello = workers[2].hello();
         workers[0].on_message(hello);
-        tell(&mut workers, 0);
+        send_to_workers(&mut workers, 0);
         assert_eq!(workers[1].subscriptions("a"), 0);
         assert_eq!(workers[1].connections("1"), 0);
     }
@@ -598,7 +598,7 @@ mod tests {
                         workers[at].unsubscribe(&name);
                         remove(&mut model[at], &name);
                     }
-                    3 => tell(&mut workers, at),
+                    3 => send_to_workers(&mut workers, at),
                     4 => {
                         // The worker is killed and replaced.
                         workers[at] = WorkerCounts::new(at as u16);
@@ -612,7 +612,7 @@ mod tests {
                 }
             }
             for at in 0..3 {
-                tell(&mut workers, at);
+                send_to_workers(&mut workers, at);
             }
             for channel in 0..3 {
                 let name = format!("pusher:1:{channel}");

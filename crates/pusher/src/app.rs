@@ -173,7 +173,7 @@ impl App {
     }
 
     /// Returns true if a webhook receives events of this kind.
-    pub fn tells(&self, kind: Kind) -> bool {
+    pub fn reports(&self, kind: Kind) -> bool {
         self.webhooks.iter().any(|webhook| webhook.wants(kind))
     }
 

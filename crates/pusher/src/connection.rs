@@ -468,7 +468,9 @@ impl Connection {
                 limits.event_data_bytes_max
             ));
         }
-        let socket_id = app.tells(Kind::ClientEvent).then(|| socket_id.to_string());
+        let socket_id = app
+            .reports(Kind::ClientEvent)
+            .then(|| socket_id.to_string());
         let ring_name = RingName {
             event: &message.event,
             user_id: subscription.user_id.as_deref(),

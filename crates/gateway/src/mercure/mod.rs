@@ -374,11 +374,11 @@ impl Gateway<'_> {
         // events that are published later on any server. An update that is too large must not reach the channels either.
         let is_first = self.is_in_cluster() && len <= self.worker.settings().event_bytes_max;
         if is_first {
-            self.tell_channels(update);
+            self.publish_to_channels(update);
         }
         let id = self.publish_update(update)?;
         if !is_first {
-            self.tell_channels(update);
+            self.publish_to_channels(update);
         }
         Ok(id)
     }
@@ -423,7 +423,7 @@ impl Gateway<'_> {
     }
 
     /// Publishes an update to the shared channels that have the names of its topics.
-    fn tell_channels(&mut self, update: &Update) {
+    fn publish_to_channels(&mut self, update: &Update) {
         let events = self.events_of(update);
         if self.is_in_cluster() {
             if !events.is_empty() {
@@ -468,7 +468,7 @@ impl Gateway<'_> {
     }
 
     /// Forwards an event of a channel to subscribers of the shared topic that has the channel's name.
-    pub(crate) fn tell_mercure(&mut self, channel: &str, name: Option<&str>, data: &str) {
+    pub(crate) fn publish_to_mercure(&mut self, channel: &str, name: Option<&str>, data: &str) {
         let Some(event) = self.update_of(channel, name, data) else {
             return;
         };

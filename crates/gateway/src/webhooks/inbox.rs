@@ -88,7 +88,7 @@ impl Inbox {
     }
 
     /// Stores deliveries that the sender of another server reported.
-    pub fn hear(&self, told: Option<&str>, beliefs: Vec<(String, bool)>) {
+    pub fn add_deliveries(&self, told: Option<&str>, beliefs: Vec<(String, bool)>) {
         let mut inbound = locked(&self.inbound);
         inbound.beliefs.extend(beliefs);
         if told.is_some() {
@@ -97,7 +97,7 @@ impl Inbox {
     }
 
     /// Returns and clears the stored deliveries of another server.
-    pub fn heard(&self) -> Learned {
+    pub fn deliveries(&self) -> Learned {
         std::mem::take(&mut locked(&self.inbound))
     }
 
@@ -148,7 +148,7 @@ impl Inbox {
         set(&mut self.lock().counts, channel, count);
     }
 
-    pub fn tell_count(&self, channel: &str, count: u64) {
+    pub fn send_count(&self, channel: &str, count: u64) {
         let mut waiting = self.lock();
         if waiting.told.len() < WAITING_MAX || waiting.told.contains_key(channel) {
             set(&mut waiting.told, channel, count);
@@ -231,7 +231,7 @@ mod tests {
         inbox.set_count("a", 1);
         inbox.set_count("b", 2);
         inbox.set_count("b", 0);
-        inbox.tell_count("a", 1);
+        inbox.send_count("a", 1);
         inbox.miss("c");
         let waiting = inbox.take(0);
         assert_eq!(waiting.counts, HashMap::from([("b".to_owned(), 0)]));
@@ -269,9 +269,9 @@ mod tests {
         let inbox = Inbox::new(Role::Alone);
         for at in 0..WAITING_MAX + 3 {
             inbox.miss("c");
-            inbox.tell_count(&at.to_string(), 1);
+            inbox.send_count(&at.to_string(), 1);
         }
-        inbox.tell_count("0", 2);
+        inbox.send_count("0", 2);
         let waiting = inbox.take(usize::MAX);
         assert_eq!(waiting.misses.len(), WAITING_MAX);
         assert_eq!((waiting.told.len(), waiting.told["0"]), (WAITING_MAX, 2));

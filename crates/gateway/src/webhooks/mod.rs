@@ -218,9 +218,9 @@ impl Webhooks {
     }
 
     /// Passes a channel's number of subscriptions to the webhooks for counts.
-    pub fn tell_count(&self, app: usize, channel: &str, count: u64) {
+    pub fn send_count(&self, app: usize, channel: &str, count: u64) {
         for sender in self.of(app, &[Kind::SubscriptionCount]) {
-            sender.inbox.tell_count(channel, count);
+            sender.inbox.send_count(channel, count);
             sender.thread.unpark();
         }
     }
@@ -248,7 +248,7 @@ impl Webhooks {
     }
 
     /// Stores a delivery reported by the sending server: the last acknowledged event and the states of channels.
-    pub fn hear(
+    pub fn add_deliveries(
         &self,
         app: usize,
         number: usize,
@@ -256,13 +256,13 @@ impl Webhooks {
         beliefs: Vec<(String, bool)>,
     ) {
         if let Some(sender) = self.find(app, number) {
-            sender.inbox.hear(told, beliefs);
+            sender.inbox.add_deliveries(told, beliefs);
             sender.thread.unpark();
         }
     }
 
     /// Requests full reports for another server.
-    pub fn tell_all(&self) {
+    pub fn report_all(&self) {
         for sender in &self.senders {
             sender.inbox.ask();
             sender.thread.unpark();

@@ -266,8 +266,8 @@ impl Sender {
 
     /// Applies deliveries that the sending server has reported.
     fn learn(&mut self) {
-        let heard = self.inbox.heard();
-        for (channel, is_occupied) in heard.beliefs {
+        let deliveries = self.inbox.deliveries();
+        for (channel, is_occupied) in deliveries.beliefs {
             self.seen.remove(&channel);
             self.note(
                 &channel,
@@ -278,7 +278,7 @@ impl Sender {
                 },
             );
         }
-        if let Some(told) = heard.told.as_deref().and_then(Position::read) {
+        if let Some(told) = deliveries.told.as_deref().and_then(Position::read) {
             self.told = Some(told);
             let is_told = |queued: &&Queued| queued.id.as_deref().is_some_and(|it| told.covers(it));
             let count = self.queue.iter().take_while(is_told).count();
