@@ -35,7 +35,7 @@ impl HubBuilder {
     /// # Errors
     /// A key or value is invalid, or the path differs from that of another application.
     pub fn add_pusher(&mut self, app: &str, path: &str) -> Result<(), SettingsError> {
-        let table: AppTable = serde_json::from_str(app).map_err(said)?;
+        let table: AppTable = serde_json::from_str(app).map_err(settings_error)?;
         let app = table.into_app()?;
         if self.has_path && self.settings.own.path != path {
             return Err(SettingsError::new(format!(
@@ -59,7 +59,7 @@ impl HubBuilder {
                 "Mercure is already enabled: a server has one hub".to_owned(),
             ));
         }
-        let table: Table = serde_json::from_str(mercure).map_err(said)?;
+        let table: Table = serde_json::from_str(mercure).map_err(settings_error)?;
         let mut settings = MercureSettings::default();
         table.apply(&mut settings)?;
         settings.choose_version()?;
@@ -201,7 +201,7 @@ fn shown(error: impl std::fmt::Display) -> SettingsError {
 }
 
 /// Removes the position from an error: it refers to JSON that the user never wrote.
-fn said(error: serde_json::Error) -> SettingsError {
+fn settings_error(error: serde_json::Error) -> SettingsError {
     let text = error.to_string();
     let end = text.rfind(" at line ").unwrap_or(text.len());
     SettingsError::new(text[..end].to_owned())

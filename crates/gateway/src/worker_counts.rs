@@ -526,7 +526,7 @@ mod tests {
         let mut worker_counts = WorkerCounts::new(0);
         worker_counts.connect("1");
         worker_counts.subscribe("a");
-        let worker_message = worker_counts.next_message().expect("something to tell");
+        let worker_message = worker_counts.next_message().expect("a pending change");
         assert!(!worker_counts.has_changed());
         worker_counts.put_back(worker_message);
         assert!(matches!(

@@ -27,7 +27,7 @@ const UNKNOWN_PAUSE_MS: u64 = 30_000;
 const PAUSE_MIN: Duration = Duration::from_secs(1);
 const PAUSE_MAX: Duration = Duration::from_secs(60);
 /// Minimum interval between log messages about failed fetches.
-const SAY_AGAIN: Duration = Duration::from_secs(600);
+const LOG_AGAIN: Duration = Duration::from_secs(600);
 /// Maximum number of requests of a worker that wait for keys. Further requests are checked immediately with the present keys.
 const WAITING_MAX: usize = 64;
 /// Maximum time that a request waits: slightly longer than a fetch.
@@ -91,9 +91,9 @@ impl KeySource {
     /// # Errors
     /// The system's trusted certificates cannot be read.
     pub fn fetch_first(&mut self) -> Result<Vec<String>, SettingsError> {
-        let mut said = Vec::new();
+        let mut warnings = Vec::new();
         if !self.url.is_tls && !self.url.is_loopback() {
-            said.push(format!(
+            warnings.push(format!(
                 "{}: with http://, anyone between this hub and {} can replace the keys; use https://",
                 self.name,
                 self.url.authority()
@@ -104,12 +104,12 @@ impl KeySource {
         prepared.map_err(|error| SettingsError::new(format!("{}: {error}", self.name)))?;
         match fetch(&mut poster, &self.verifier) {
             Ok(()) => self.fetched = Some(Instant::now()),
-            Err(error) => said.push(format!(
+            Err(error) => warnings.push(format!(
                 "{}; retrying, and no token is accepted until then",
                 self.failure(&error)
             )),
         }
-        Ok(said)
+        Ok(warnings)
     }
 
     fn poster(&self) -> HttpPoster {
@@ -220,7 +220,7 @@ impl Keys {
                 ask,
                 pause: PAUSE_MIN,
                 // The failure was logged at the start.
-                said: source.fetched.is_none().then(Instant::now),
+                logged_at: source.fetched.is_none().then(Instant::now),
                 logger: logger.clone(),
             });
         }
@@ -294,7 +294,7 @@ struct Fetcher {
     due: Instant,
     pause: Duration,
     /// Time of the last log message about a failure; `None` if the last fetch succeeded.
-    said: Option<Instant>,
+    logged_at: Option<Instant>,
     logger: Logger,
 }
 
@@ -318,7 +318,7 @@ impl Fetcher {
         }
         match fetch(&mut self.poster, &self.source.verifier) {
             Ok(()) => {
-                if self.said.take().is_some() {
+                if self.logged_at.take().is_some() {
                     let line = format!("{}: fetched the keys again", self.source.name);
                     self.log(LogLevel::Info, &line);
                 }
@@ -327,13 +327,16 @@ impl Fetcher {
             }
             Err(error) => {
                 let now = Instant::now();
-                if self.said.is_none_or(|said| now - said >= SAY_AGAIN) {
+                if self
+                    .logged_at
+                    .is_none_or(|logged_at| now - logged_at >= LOG_AGAIN)
+                {
                     let line = format!(
                         "{}; the present keys stay in use, retrying",
                         self.source.failure(&error)
                     );
                     self.log(LogLevel::Warning, &line);
-                    self.said = Some(now);
+                    self.logged_at = Some(now);
                 }
                 self.due = now + self.pause.min(self.refresh);
                 self.pause = (self.pause * 2).min(PAUSE_MAX);

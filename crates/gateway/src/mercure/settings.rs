@@ -336,11 +336,11 @@ impl MercureSettings {
     /// # Errors
     /// The system's trusted certificates cannot be read.
     pub(crate) fn fetch_keys(&mut self) -> Result<Vec<String>, SettingsError> {
-        let mut said = Vec::new();
+        let mut warnings = Vec::new();
         for source in self.key_sources.iter_mut().flatten() {
-            said.extend(source.fetch_first()?);
+            warnings.extend(source.fetch_first()?);
         }
-        Ok(said)
+        Ok(warnings)
     }
 
     /// Applies the protocol version after all settings that it needs were read.

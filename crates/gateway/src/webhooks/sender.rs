@@ -32,7 +32,7 @@ const PAUSE_MAX: Duration = Duration::from_secs(10);
 /// Maximum time between two checks of the sources, if the worker sends no wake-up.
 const LOOK: Duration = Duration::from_secs(60);
 /// Minimum interval between log messages about a failing backend.
-const SAY_AGAIN: Duration = Duration::from_secs(60);
+const LOG_AGAIN: Duration = Duration::from_secs(60);
 /// Maximum number of channels that became occupied while another server sends, and that it has not reported yet.
 const SEEN_MAX: usize = 100_000;
 /// Time after which a vacated channel is dropped from `seen`: longer than a server may be silent.
@@ -104,7 +104,7 @@ impl Position {
 struct Failing {
     pause: Duration,
     until: Instant,
-    said: Instant,
+    logged_at: Instant,
 }
 
 enum Step {
@@ -420,8 +420,8 @@ impl Sender {
             Some(failing) => (failing.pause * 2).min(PAUSE_MAX),
             None => PAUSE_MIN,
         };
-        let said = match &self.failing {
-            Some(failing) if now - failing.said < SAY_AGAIN => failing.said,
+        let logged_at = match &self.failing {
+            Some(failing) if now - failing.logged_at < LOG_AGAIN => failing.logged_at,
             _ => {
                 self.log(
                     LogLevel::Warning,
@@ -431,7 +431,11 @@ impl Sender {
             }
         };
         let until = now + pause;
-        self.failing = Some(Failing { pause, until, said });
+        self.failing = Some(Failing {
+            pause,
+            until,
+            logged_at,
+        });
     }
 
     /// Removes the first events of the queue, which were acknowledged or given up.
