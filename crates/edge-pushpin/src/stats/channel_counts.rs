@@ -16,7 +16,7 @@ pub type Part = (u64, Vec<u8>);
 
 /// A report on a channel.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum News {
+pub enum CountChange {
     /// The channel has this number of clients. The number is zero while the channel lingers.
     There(Key, u64),
     /// The channel has no clients left.
@@ -76,7 +76,14 @@ impl ChannelCounts {
     }
 
     /// Records the number of a worker's clients of a route.
-    pub fn set(&mut self, now_ms: u64, part: Part, key: Key, count: u64, news: &mut Vec<News>) {
+    pub fn set(
+        &mut self,
+        now_ms: u64,
+        part: Part,
+        key: Key,
+        count: u64,
+        changes: &mut Vec<CountChange>,
+    ) {
         let is_new = !self.channels.contains_key(&key);
         if is_new && count == 0 {
             return;
@@ -95,7 +102,7 @@ impl ChannelCounts {
         match (had, has) {
             (_, 0) if linger_ms == 0 => {
                 self.channels.remove(&key);
-                news.push(News::Gone(key));
+                changes.push(CountChange::Gone(key));
             }
             (1.., 0) => {
                 entry.due_ms = now_ms + linger_ms;
@@ -105,7 +112,7 @@ impl ChannelCounts {
                 entry.due_ms = now_ms + self.again_ms;
                 self.due.push(Reverse((entry.due_ms, key.clone())));
                 if is_new {
-                    news.push(News::There(key, has));
+                    changes.push(CountChange::There(key, has));
                 }
             }
             _ => {}
@@ -124,19 +131,19 @@ impl ChannelCounts {
     }
 
     /// Removes a worker and its clients.
-    pub fn forget(&mut self, now_ms: u64, worker: u64, news: &mut Vec<News>) {
+    pub fn forget(&mut self, now_ms: u64, worker: u64, changes: &mut Vec<CountChange>) {
         let mut gone = Vec::new();
         for (key, entry) in &self.channels {
             let parts = entry.parts.keys().filter(|(of, _)| *of == worker);
             gone.extend(parts.map(|part| (part.clone(), key.clone())));
         }
         for (part, key) in gone {
-            self.set(now_ms, part, key, 0, news);
+            self.set(now_ms, part, key, 0, changes);
         }
     }
 
     /// Appends the reports that are due.
-    pub fn expire(&mut self, now_ms: u64, news: &mut Vec<News>) {
+    pub fn expire(&mut self, now_ms: u64, changes: &mut Vec<CountChange>) {
         while let Some(Reverse((due_ms, _))) = self.due.peek()
             && *due_ms <= now_ms
         {
@@ -153,12 +160,12 @@ impl ChannelCounts {
             match entry.count() {
                 0 => {
                     self.channels.remove(&key);
-                    news.push(News::Gone(key));
+                    changes.push(CountChange::Gone(key));
                 }
                 count => {
                     entry.due_ms = now_ms + self.again_ms;
                     self.due.push(Reverse((entry.due_ms, key.clone())));
-                    news.push(News::There(key, count));
+                    changes.push(CountChange::There(key, count));
                 }
             }
         }
@@ -179,55 +186,58 @@ mod tests {
 
     #[test]
     fn channel_exists_while_any_worker_has_clients() {
-        let (mut counts, mut news) = (ChannelCounts::new(30, 60), Vec::new());
-        counts.set(0, part(1), key(Mode::Stream), 2, &mut news);
-        counts.set(0, part(2), key(Mode::Stream), 3, &mut news);
-        assert_eq!(news, [News::There(key(Mode::Stream), 2)]);
+        let (mut counts, mut changes) = (ChannelCounts::new(30, 60), Vec::new());
+        counts.set(0, part(1), key(Mode::Stream), 2, &mut changes);
+        counts.set(0, part(2), key(Mode::Stream), 3, &mut changes);
+        assert_eq!(changes, [CountChange::There(key(Mode::Stream), 2)]);
         assert_eq!(counts.count(Mode::Stream, b"c"), 5);
         let by_route = counts.by_route(Mode::Stream, b"c");
         assert_eq!(by_route.iter().map(|it| it.1).sum::<u64>(), 5);
-        news.clear();
-        counts.set(0, part(1), key(Mode::Stream), 0, &mut news);
-        counts.expire(29, &mut news);
-        assert_eq!(news, []);
-        counts.expire(30, &mut news);
-        assert_eq!(news, [News::There(key(Mode::Stream), 3)]);
-        news.clear();
-        counts.forget(31, 2, &mut news);
-        counts.expire(1_000, &mut news);
-        assert_eq!(news, [News::Gone(key(Mode::Stream))]);
+        changes.clear();
+        counts.set(0, part(1), key(Mode::Stream), 0, &mut changes);
+        counts.expire(29, &mut changes);
+        assert_eq!(changes, []);
+        counts.expire(30, &mut changes);
+        assert_eq!(changes, [CountChange::There(key(Mode::Stream), 3)]);
+        changes.clear();
+        counts.forget(31, 2, &mut changes);
+        counts.expire(1_000, &mut changes);
+        assert_eq!(changes, [CountChange::Gone(key(Mode::Stream))]);
     }
 
     /// Queue entries of clients that have left are removed before they are due.
     #[test]
     fn queue_is_bounded_by_present_channels() {
         for mode in [Mode::Response, Mode::Stream] {
-            let (mut counts, mut news) = (ChannelCounts::new(60_000, 60_000), Vec::new());
+            let (mut counts, mut changes) = (ChannelCounts::new(60_000, 60_000), Vec::new());
             for now_ms in 0..20_000 {
-                counts.set(now_ms, part(1), key(mode), 1, &mut news);
-                counts.set(now_ms, part(1), key(mode), 0, &mut news);
+                counts.set(now_ms, part(1), key(mode), 1, &mut changes);
+                counts.set(now_ms, part(1), key(mode), 0, &mut changes);
             }
             assert!(counts.due.len() <= 2 * 1_024, "{}", counts.due.len());
-            counts.set(20_000, part(1), key(mode), 1, &mut news);
-            news.clear();
-            counts.expire(80_000, &mut news);
-            assert_eq!(news, [News::There(key(mode), 1)]);
+            counts.set(20_000, part(1), key(mode), 1, &mut changes);
+            changes.clear();
+            counts.expire(80_000, &mut changes);
+            assert_eq!(changes, [CountChange::There(key(mode), 1)]);
         }
     }
 
     #[test]
     fn channel_lingers_between_two_long_polls() {
-        let (mut counts, mut news) = (ChannelCounts::new(1_000, 60), Vec::new());
-        counts.set(0, part(1), key(Mode::Response), 1, &mut news);
-        counts.set(1, part(1), key(Mode::Response), 0, &mut news);
-        counts.set(50, part(1), key(Mode::Response), 1, &mut news);
-        counts.expire(100, &mut news);
-        assert_eq!(news, [News::There(key(Mode::Response), 1)]);
-        counts.set(200, part(1), key(Mode::Response), 0, &mut news);
-        counts.expire(259, &mut news);
-        assert_eq!(news.len(), 1);
-        counts.expire(260, &mut news);
-        assert_eq!(news.last(), Some(&News::Gone(key(Mode::Response))));
+        let (mut counts, mut changes) = (ChannelCounts::new(1_000, 60), Vec::new());
+        counts.set(0, part(1), key(Mode::Response), 1, &mut changes);
+        counts.set(1, part(1), key(Mode::Response), 0, &mut changes);
+        counts.set(50, part(1), key(Mode::Response), 1, &mut changes);
+        counts.expire(100, &mut changes);
+        assert_eq!(changes, [CountChange::There(key(Mode::Response), 1)]);
+        counts.set(200, part(1), key(Mode::Response), 0, &mut changes);
+        counts.expire(259, &mut changes);
+        assert_eq!(changes.len(), 1);
+        counts.expire(260, &mut changes);
+        assert_eq!(
+            changes.last(),
+            Some(&CountChange::Gone(key(Mode::Response)))
+        );
         assert!(counts.channels.is_empty());
     }
 }

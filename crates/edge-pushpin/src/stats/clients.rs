@@ -68,7 +68,7 @@ pub struct Clients {
     again_ms: u64,
     serial: u32,
     /// True if each client is reported.
-    is_told: bool,
+    is_reported: bool,
     /// Prefix of the handles in client ids. It ensures that ids from an earlier process match no client.
     own: Own,
 }
@@ -84,7 +84,7 @@ pub struct Own {
 
 impl Clients {
     /// Creates the collection without clients.
-    pub fn new(again_ms: u64, is_told: bool, own: Own) -> Self {
+    pub fn new(again_ms: u64, is_reported: bool, own: Own) -> Self {
         Self {
             known: HashMap::new(),
             counts: Default::default(),
@@ -93,7 +93,7 @@ impl Clients {
             due: VecDeque::new(),
             again_ms: again_ms.max(1),
             serial: 0,
-            is_told,
+            is_reported,
             own,
         }
     }
@@ -125,8 +125,8 @@ impl Clients {
             serial: self.serial,
             subscriptions: Vec::new(),
         };
-        if self.is_told {
-            notes.push(Note::Client(known.told(self.own, handle)));
+        if self.is_reported {
+            notes.push(Note::Client(known.reported(self.own, handle)));
             let entry = (now_ms + self.again_ms, handle, self.serial);
             self.due.push_back(entry);
         }
@@ -158,7 +158,7 @@ impl Clients {
                 count => self.by_route.insert(Rc::clone(&route), count),
             };
         }
-        if self.is_told {
+        if self.is_reported {
             notes.push(Note::Gone {
                 id: known.id.map_or_else(|| id_of(self.own, handle), Vec::from),
                 route: known.route.to_vec(),
@@ -267,7 +267,7 @@ impl Clients {
             if let Some(known) = self.known.get(&handle)
                 && known.serial == serial
             {
-                notes.push(Note::Client(known.told(self.own, handle)));
+                notes.push(Note::Client(known.reported(self.own, handle)));
                 self.due.push_back((now_ms + self.again_ms, handle, serial));
             }
         }
@@ -282,16 +282,16 @@ impl Clients {
         }
         let by_route = self.by_route.iter();
         notes.extend(by_route.map(|(route, count)| connections(route, *count)));
-        if self.is_told {
+        if self.is_reported {
             let clients = self.known.iter();
-            notes.extend(clients.map(|(&handle, it)| Note::Client(it.told(self.own, handle))));
+            notes.extend(clients.map(|(&handle, it)| Note::Client(it.reported(self.own, handle))));
         }
     }
 }
 
 impl Known {
     /// Returns the description of the client for notes.
-    fn told(&self, own: Own, handle: u64) -> Client {
+    fn reported(&self, own: Own, handle: u64) -> Client {
         let given = self.id.as_ref().map(|id| id.to_vec());
         Client {
             id: given.unwrap_or_else(|| id_of(own, handle)),
@@ -404,11 +404,11 @@ mod tests {
             ..HELD
         };
         clients.enter(0, 0x20, named, &mut notes);
-        let told = |note: &Note| match note {
+        let reported = |note: &Note| match note {
             Note::Client(client) => Some(client.id.clone()),
             _ => None,
         };
-        let ids: Vec<Vec<u8>> = notes.iter().filter_map(told).collect();
+        let ids: Vec<Vec<u8>> = notes.iter().filter_map(reported).collect();
         assert_eq!(ids, [b"7:42:1f".to_vec(), b"7:42:20".to_vec()]);
         assert_eq!(clients.find(b"7:42:1f"), Some(false));
         // A client with an id from its origin is found only by that id. Ids from earlier processes match no client.
@@ -451,7 +451,7 @@ mod tests {
         clients.all(&mut notes);
         clients.leave(1, &mut notes);
         let (one, none) = (connections(b"r", 1), connections(b"r", 0));
-        let told = [one.clone(), count(1), count(1), one, count(0), none];
-        assert_eq!(notes, told);
+        let reported = [one.clone(), count(1), count(1), one, count(0), none];
+        assert_eq!(notes, reported);
     }
 }

@@ -68,7 +68,7 @@ impl Reports<'_> {
             stats
                 .clients
                 .enter(now_ms, handle.to_raw(), held, &mut notes);
-            self.tell(notes);
+            self.report_notes(notes);
         }
     }
 
@@ -87,7 +87,7 @@ impl Reports<'_> {
             stats
                 .clients
                 .subscribe(handle.to_raw(), mode, channel, &mut notes);
-            self.tell(notes);
+            self.report_notes(notes);
         }
     }
 
@@ -99,7 +99,7 @@ impl Reports<'_> {
             stats
                 .clients
                 .unsubscribe(handle.to_raw(), channel, &mut notes);
-            self.tell(notes);
+            self.report_notes(notes);
         }
     }
 
@@ -132,7 +132,7 @@ impl Reports<'_> {
             for channel in channels {
                 clients.subscribe(handle.to_raw(), Mode::Stream, channel, &mut notes);
             }
-            self.tell(notes);
+            self.report_notes(notes);
         }
     }
 
@@ -143,7 +143,7 @@ impl Reports<'_> {
             && stats.clients.is_known(handle.to_raw())
         {
             stats.clients.leave(handle.to_raw(), &mut notes);
-            self.tell(notes);
+            self.report_notes(notes);
         }
     }
 }

@@ -38,7 +38,7 @@ impl Reports<'_> {
             Some(Role::StatsPublisher(publisher)) => {
                 match publisher.feeders.inputs.remove(&event.wire) {
                     Some(input) => {
-                        self.hear((event.wire, input), buffer);
+                        self.read_notes((event.wire, input), buffer);
                         true
                     }
                     None => false,
@@ -66,7 +66,7 @@ impl Reports<'_> {
         }
     }
 
-    fn hear(&mut self, (wire, mut input): (WireId, Vec<u8>), buffer: &mut [u8]) {
+    fn read_notes(&mut self, (wire, mut input): (WireId, Vec<u8>), buffer: &mut [u8]) {
         let mut notes = Vec::new();
         let stays = loop {
             match self.worker.net.recv_wire(wire, buffer) {
@@ -90,13 +90,13 @@ impl Reports<'_> {
             publisher.feeders.inputs.insert(wire, input);
             return;
         }
-        let mut news = Vec::new();
+        let mut changes = Vec::new();
         publisher
             .channel_counts
-            .forget(now_ms, wire.to_raw(), &mut news);
+            .forget(now_ms, wire.to_raw(), &mut changes);
         publisher.routes.forget(wire.to_raw());
         self.worker.net.close_wire(wire);
-        self.tell_news(news);
+        self.send_changes(changes);
     }
 
     /// Connects to the worker with the stats socket, if not connected.

@@ -7,7 +7,7 @@
 mod feed;
 
 use fermata_config::LogLevel;
-use fermata_edge_pushpin::stats::channel_counts::News;
+use fermata_edge_pushpin::stats::channel_counts::CountChange;
 use fermata_edge_pushpin::stats::mode::Mode;
 use fermata_edge_pushpin::stats::note::Note;
 use fermata_edge_pushpin::stats::published::Published;
@@ -109,19 +109,19 @@ impl Reports<'_> {
     /// Sends packets that are due.
     pub fn on_due(&mut self, figures: &RouteFigures, routes: &Routes) {
         let now_ms = self.worker.net.now_ms();
-        let (mut notes, mut news) = (Vec::new(), Vec::new());
+        let (mut notes, mut changes) = (Vec::new(), Vec::new());
         let Some(stats) = self.stats else {
             return;
         };
         stats.clients.expire(now_ms, &mut notes);
         let mut tick_ms = TICK_MS;
         if let Role::StatsPublisher(publisher) = &mut stats.role {
-            publisher.channel_counts.expire(now_ms, &mut news);
+            publisher.channel_counts.expire(now_ms, &mut changes);
             tick_ms = tick_ms.min(publisher.report_ms);
         }
         self.timers.at(now_ms + tick_ms, Timer::Stats);
-        self.tell(notes);
-        self.tell_news(news);
+        self.report_notes(notes);
+        self.send_changes(changes);
         self.keep_feed();
         self.report(now_ms, figures, routes);
     }
@@ -280,7 +280,7 @@ impl Reports<'_> {
     }
 
     /// Reports changes of this worker's clients.
-    pub(super) fn tell(&mut self, notes: Vec<Note>) {
+    pub(super) fn report_notes(&mut self, notes: Vec<Note>) {
         match self.stats.as_mut().map(|it| &mut it.role) {
             Some(Role::StatsPublisher(_)) => {
                 self.take_notes(crate::pushpin::stats::feed::OWN, notes)
@@ -308,12 +308,12 @@ impl Reports<'_> {
                     channel,
                     count,
                 } => {
-                    let mut news = Vec::new();
+                    let mut changes = Vec::new();
                     let (part, key) = ((reporter, route), (mode, channel));
                     publisher
                         .channel_counts
-                        .set(now_ms, part, key, count, &mut news);
-                    self.tell_news(news);
+                        .set(now_ms, part, key, count, &mut changes);
+                    self.send_changes(changes);
                 }
                 Note::Connections { route, count } => {
                     publisher.routes.pass(now_ms);
@@ -336,14 +336,14 @@ impl Reports<'_> {
         }
     }
 
-    fn tell_news(&mut self, news: Vec<News>) {
+    fn send_changes(&mut self, changes: Vec<CountChange>) {
         let Some(Role::StatsPublisher(publisher)) = self.stats.as_ref().map(|it| &it.role) else {
             return;
         };
         let ttl_s = seconds(publisher.subscription_ttl_ms);
-        for news in news {
-            match news {
-                News::There((mode, channel), count) => {
+        for changes in changes {
+            match changes {
+                CountChange::There((mode, channel), count) => {
                     let packet = Packet::Subscription {
                         transport: transport(mode),
                         channel: &channel,
@@ -352,7 +352,7 @@ impl Reports<'_> {
                     };
                     self.send_stats(&packet, b"");
                 }
-                News::Gone((mode, channel)) => {
+                CountChange::Gone((mode, channel)) => {
                     let packet = Packet::SubscriptionGone {
                         transport: transport(mode),
                         channel: &channel,
