@@ -63,7 +63,7 @@ impl<W> Line<W> {
 }
 
 /// Returns the reason why the worker with the ports did not forward a request. `None`: the reply reports no reason.
-pub fn why_unheard(reply: &Value) -> Option<&'static str> {
+pub fn why_not_forwarded(reply: &Value) -> Option<&'static str> {
     let condition = reply.get("condition").and_then(Value::bytes)?;
     if condition == TOO_MANY.as_bytes() {
         return Some("too many questions wait for answers");
@@ -127,10 +127,10 @@ mod tests {
             let reply = refusal(&question, condition).expect("a reply");
             let (reply, _) = packet::decode(&reply).expect("a packet");
             assert_eq!(reply.get("id"), Some(&Value::from("12")));
-            assert!(why_unheard(&reply).is_some());
+            assert!(why_not_forwarded(&reply).is_some());
         }
         assert_eq!(refusal(b"no packet", NOBODY), None);
         let other = map([("type", "error".into()), ("condition", "bad".into())]);
-        assert_eq!(why_unheard(&other), None);
+        assert_eq!(why_not_forwarded(&other), None);
     }
 }

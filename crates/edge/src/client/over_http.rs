@@ -251,7 +251,7 @@ impl OverHttp {
 
     /// Handles a request that did not reach the origin. Returns the delay in milliseconds until it is sent again; `None` if it is
     /// not sent again.
-    pub fn on_unheard(&mut self, random: u32) -> Option<u64> {
+    pub fn on_undelivered(&mut self, random: u32) -> Option<u64> {
         self.outbox.fail();
         let delay_ms = retry_delay_ms(self.retries, random)?;
         self.retries += 1;
@@ -405,7 +405,7 @@ mod tests {
         assert!(over.on_answer(&head(&[]), b"").is_ok());
         assert_eq!(body(over.ask()), b"TEXT 1\r\nb\r\n");
         // A request that may not have arrived is sent again.
-        assert!(over.on_unheard(0).is_some());
+        assert!(over.on_undelivered(0).is_some());
         assert!(over.ask().is_none());
         over.wake();
         assert_eq!(body(over.ask()), b"TEXT 1\r\nb\r\n");

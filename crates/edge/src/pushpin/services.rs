@@ -148,7 +148,7 @@ pub(crate) enum Question {
 pub(crate) struct Unanswered {
     pub reason: String,
     /// True if the question was never sent.
-    pub is_unheard: bool,
+    pub is_unsent: bool,
 }
 
 /// A question that has ended, and its result.
@@ -283,15 +283,15 @@ impl Services {
         if !matches!(question.what, Question::State(_)) {
             self.requests -= 1;
         }
-        let mut is_unheard = false;
+        let mut is_unsent = false;
         if let Some(queue) = self.outbox.get_mut(&question.service) {
             let at = queue.iter().position(|it| it.id == id);
-            is_unheard = at.is_some_and(|at| queue.remove(at).is_some());
+            is_unsent = at.is_some_and(|at| queue.remove(at).is_some());
             if queue.is_empty() {
                 self.outbox.remove(&question.service);
             }
         }
-        Some((question.what, is_unheard))
+        Some((question.what, is_unsent))
     }
 
     /// Returns true if a question is pending.
@@ -312,13 +312,13 @@ impl Services {
                 if let Some(question) = self.pending.get_mut(&id) {
                     question.due_ms = answer_due_ms;
                 }
-            } else if let Some((what, is_unheard)) = self.take(id) {
-                let reason = if is_unheard {
+            } else if let Some((what, is_unsent)) = self.take(id) {
+                let reason = if is_unsent {
                     line::NOBODY_THERE
                 } else {
                     "it does not answer in time"
                 };
-                answered.push(unanswered(what, reason, is_unheard));
+                answered.push(unanswered(what, reason, is_unsent));
             }
         }
         answered
@@ -347,7 +347,7 @@ impl Services {
 
     /// Returns the question of a reply. Puts packets of sessions into the inbox.
     pub fn take_reply(&mut self, reply: Value) -> Option<Answered> {
-        let refusal = line::why_unheard(&reply);
+        let refusal = line::why_not_forwarded(&reply);
         let id = match reply.get("id") {
             // A packet for several sessions.
             Some(Value::List(_)) => {
@@ -400,9 +400,9 @@ impl Services {
     }
 }
 
-fn unanswered(what: Question, reason: &str, is_unheard: bool) -> Answered {
+fn unanswered(what: Question, reason: &str, is_unsent: bool) -> Answered {
     let reason = reason.to_owned();
-    (what, Err(Unanswered { reason, is_unheard }))
+    (what, Err(Unanswered { reason, is_unsent }))
 }
 
 /// Opens the socket for workers without the ports.
@@ -524,12 +524,12 @@ mod tests {
         let late = services.take_late(1);
         assert!(matches!(
             &late[..],
-            [(Question::Request(exchange), Err(it))] if *exchange == UpstreamExchangeId::of(1) && it.is_unheard
+            [(Question::Request(exchange), Err(it))] if *exchange == UpstreamExchangeId::of(1) && it.is_unsent
         ));
         assert!(services.is_asked(asked));
         assert_eq!(services.due_ms(), Some(2));
         let late = services.take_late(2);
-        assert!(matches!(&late[..], [(_, Err(it))] if !it.is_unheard));
+        assert!(matches!(&late[..], [(_, Err(it))] if !it.is_unsent));
         assert_eq!(services.due_ms(), None);
     }
 
@@ -551,7 +551,7 @@ mod tests {
         assert!(services.take_reply(packet(Some("no"))).is_none());
         assert_eq!(services.inbox.len(), 2);
         let refused = services.take_reply(packet(Some(line::NOBODY)));
-        assert!(matches!(refused, Some((Question::Session(_), Err(it))) if it.is_unheard));
+        assert!(matches!(refused, Some((Question::Session(_), Err(it))) if it.is_unsent));
         // The request is closed, so the second reply counts as a packet.
         assert!(services.take_reply(packet(Some(line::NOBODY))).is_none());
         assert_eq!(services.inbox.len(), 3);
@@ -572,7 +572,7 @@ mod tests {
             Question::Request(UpstreamExchangeId::of(1)),
         );
         let lost = services.take_lost("gone");
-        assert!(matches!(&lost[..], [(_, Err(it))] if it.reason == "gone" && !it.is_unheard));
+        assert!(matches!(&lost[..], [(_, Err(it))] if it.reason == "gone" && !it.is_unsent));
         assert!(services.is_asked(waits));
     }
 }

@@ -424,9 +424,9 @@ impl Turn<'_> {
             // Reported above.
             Owner::Check(..) => {}
             Owner::Link(handle) => self.holds().on_link_failed(handle, reason),
-            Owner::GoneNotice(_) => self.clients.on_gone_unheard(self.worker, reason),
+            Owner::GoneNotice(_) => self.clients.on_gone_undelivered(self.worker, reason),
             Owner::Filter(number) => self.holds().on_filter_failed(number, reason),
-            Owner::Socket(handle) if exchange.may_be_unheard() => {
+            Owner::Socket(handle) if exchange.is_unprocessed() => {
                 self.clients
                     .on_events_failed(self.timers, self.worker, handle, reason);
             }

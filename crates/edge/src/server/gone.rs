@@ -57,12 +57,12 @@ impl Clients {
                 head.status,
                 body.len()
             );
-            self.on_gone_unheard(worker, &reason);
+            self.on_gone_undelivered(worker, &reason);
         }
     }
 
     /// Handles a notification that failed.
-    pub(super) fn on_gone_unheard(&mut self, worker: &mut Engine, reason: &str) {
+    pub(super) fn on_gone_undelivered(&mut self, worker: &mut Engine, reason: &str) {
         self.gone_links.telling = self.gone_links.telling.saturating_sub(1);
         self.on_gone_failed(worker, reason);
     }

@@ -169,7 +169,7 @@ impl Clients {
             // The client was detached from its origin.
             return;
         };
-        match over.on_unheard(random) {
+        match over.on_undelivered(random) {
             Some(delay_ms) => timers.at(now_ms + delay_ms, Timer::Events(handle)),
             None => self.end_events(worker, handle, reason),
         }

@@ -33,7 +33,7 @@ impl Edge {
     ) {
         self.with_exchange(exchange, |turn, exchange| match outcome {
             // An undelivered request may go to the next target.
-            Err(it) if it.is_unheard && !exchange.targets.is_empty() => {
+            Err(it) if it.is_unsent && !exchange.targets.is_empty() => {
                 Err(Stop::retried(Failure::Connect, it.reason))
             }
             Err(it) => Err(Stop::retried(Failure::TimeOut, it.reason)),

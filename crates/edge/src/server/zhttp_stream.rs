@@ -304,7 +304,7 @@ impl Backends<'_> {
         &mut self,
         exchange: &mut UpstreamExchange,
         stream: StreamOf,
-    ) -> Result<(), Unheard> {
+    ) -> Result<(), SendError> {
         let mut turn_bytes = 0;
         loop {
             let is_sent = exchange.is_sent();
@@ -323,7 +323,7 @@ impl Backends<'_> {
                     return Ok(());
                 }
                 if !self.send_to_session(stream.service, codec.peer(), &packet) {
-                    return Err(Unheard::Gone);
+                    return Err(SendError::Gone);
                 }
                 codec.sent_body(bytes);
                 exchange.sent += bytes;
@@ -354,7 +354,7 @@ impl Backends<'_> {
         &mut self,
         exchange: &mut UpstreamExchange,
         stream: StreamOf,
-    ) -> Result<(), Unheard> {
+    ) -> Result<(), SendError> {
         let mut turn_bytes = 0;
         loop {
             let Codec::Zhttp(codec) = &mut exchange.codec else {
@@ -375,7 +375,7 @@ impl Backends<'_> {
                 return Ok(());
             };
             if !self.send_to_session(stream.service, codec.peer(), &packet) {
-                return Err(Unheard::Gone);
+                return Err(SendError::Gone);
             }
             codec.sent_frame(bytes, is_done);
             turn_bytes += bytes;
@@ -434,7 +434,7 @@ fn begin(exchange: &mut UpstreamExchange, forwarded: &Forwarded) -> Beginning {
 
 /// Reason why no more of a request can be sent.
 #[derive(Debug, thiserror::Error)]
-enum Unheard {
+enum SendError {
     /// The backend disconnected.
     #[error("the backend is gone")]
     Gone,

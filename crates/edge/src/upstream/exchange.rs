@@ -233,9 +233,9 @@ impl UpstreamExchange {
     }
 
     /// Returns true if the origin cannot have processed the request: it has not received the complete request and has sent nothing.
-    pub fn may_be_unheard(&self) -> bool {
-        let is_heard = self.has_response || (self.is_connected && self.is_sent());
-        !is_heard
+    pub fn is_unprocessed(&self) -> bool {
+        let may_be_processed = self.has_response || (self.is_connected && self.is_sent());
+        !may_be_processed
     }
 
     /// Returns true if the complete response has arrived.
