@@ -85,7 +85,7 @@ pub struct Exchange {
     is_over: bool,
     /// Events that the client has not accepted, each with its content size in bytes.
     events: VecDeque<(Event, usize)>,
-    said_bytes: usize,
+    received_bytes: usize,
     /// A partially sent frame.
     frame: Option<Frame>,
     sends_binary: bool,
@@ -93,8 +93,8 @@ pub struct Exchange {
     has_closed: bool,
     peer_has_closed: bool,
     /// Time of the last packet from the backend, and time of the last keep-alive packet to the backend.
-    heard_ms: u64,
-    told_ms: u64,
+    received_ms: u64,
+    sent_ms: u64,
 }
 
 impl Exchange {
@@ -107,8 +107,8 @@ impl Exchange {
             window: WINDOW_BYTES,
             is_socket: opening.body.is_none(),
             has_sent_end: !opening.has_more,
-            heard_ms: now_ms,
-            told_ms: now_ms,
+            received_ms: now_ms,
+            sent_ms: now_ms,
             ..Self::default()
         };
         let mut entries = exchange.entries(0);
@@ -177,7 +177,7 @@ impl Exchange {
             return failed("a packet of the backend is missing, or comes out of order");
         }
         self.in_sequence += 1;
-        self.heard_ms = now_ms;
+        self.received_ms = now_ms;
         let credits = packet.get("credits").and_then(Value::integer).unwrap_or(0);
         self.credits = self
             .credits
@@ -196,7 +196,7 @@ impl Exchange {
             _ => {}
         }
         let body = bytes(packet, "body");
-        self.count_said(body.len())?;
+        self.count_received(body.len())?;
         match kind {
             kind if self.is_socket => self.take_frame(kind, packet, body.len()),
             b"" | b"data" => {
@@ -219,13 +219,13 @@ impl Exchange {
     }
 
     /// Subtracts bytes that the backend has sent from the backend's credit.
-    fn count_said(&mut self, len: usize) -> Result<(), Condition> {
+    fn count_received(&mut self, len: usize) -> Result<(), Condition> {
         const BEYOND: &str = "the backend sends more than its credit";
         if len > self.window + BEYOND_BYTES_MAX {
             return failed(BEYOND);
         }
-        self.said_bytes += len;
-        if self.said_bytes > WINDOW_BYTES + BEYOND_BYTES_MAX {
+        self.received_bytes += len;
+        if self.received_bytes > WINDOW_BYTES + BEYOND_BYTES_MAX {
             return failed(BEYOND);
         }
         self.window = self.window.saturating_sub(len);
@@ -272,7 +272,7 @@ impl Exchange {
             self.events.push_back((Event::Head(head), 0));
             let body = bytes(packet, "body").to_vec();
             let len = body.len();
-            self.said_bytes += len;
+            self.received_bytes += len;
             self.events.push_back((Event::Body(body), len));
             self.events.push_back((Event::End, 0));
             return Ok(());
@@ -305,7 +305,7 @@ impl Exchange {
         let events = self.events.drain(..count);
         let (events, bytes): (Vec<Event>, Vec<usize>) = events.unzip();
         let bytes: usize = bytes.into_iter().sum();
-        self.said_bytes -= bytes;
+        self.received_bytes -= bytes;
         self.consumed += bytes;
         events
     }
@@ -404,7 +404,7 @@ impl Exchange {
 
     /// Returns a keep-alive packet. `None`: no packet is due.
     pub fn keep_alive(&self, now_ms: u64) -> Option<Vec<u8>> {
-        let is_due = now_ms >= self.told_ms + KEEP_ALIVE_MS;
+        let is_due = now_ms >= self.sent_ms + KEEP_ALIVE_MS;
         if !is_due || self.peer.is_empty() || self.is_over {
             return None;
         }
@@ -416,7 +416,7 @@ impl Exchange {
     /// Records that the keep-alive was sent.
     pub fn sent_keep_alive(&mut self, now_ms: u64) {
         self.out_sequence += 1;
-        self.told_ms = now_ms;
+        self.sent_ms = now_ms;
     }
 
     /// Returns the packet that cancels the session. `None`: the session has ended, or no backend has accepted it.
@@ -436,7 +436,7 @@ impl Exchange {
 
     /// Returns true if the backend was silent for too long.
     pub fn is_expired(&self, now_ms: u64) -> bool {
-        !self.is_over && now_ms >= self.heard_ms + SESSION_MS
+        !self.is_over && now_ms >= self.received_ms + SESSION_MS
     }
 
     fn entries(&self, sequence: i64) -> Vec<(Vec<u8>, Value)> {
