@@ -11,6 +11,6 @@ use crate::client::source::Source;
 pub(crate) struct GoneLinks {
     pub(crate) links: HashMap<RequestId, Box<(Source, Vec<u8>)>>,
     /// Notifications in progress.
-    pub(crate) telling: usize,
+    pub(crate) notifying: usize,
     pub(crate) last: u64,
 }

@@ -80,7 +80,7 @@ pub(crate) struct Connection {
     /// Time at which the connection was accepted or opened. The handshake has to complete within [`HANDSHAKE_MS`].
     opened_ms: u64,
     /// Time at which the last bytes were received.
-    pub(crate) heard_ms: u64,
+    pub(crate) received_ms: u64,
 }
 
 impl Ports {
@@ -243,7 +243,7 @@ impl Ports {
             is_ready: false,
             is_ours,
             opened_ms: now_ms,
-            heard_ms: now_ms,
+            received_ms: now_ms,
         }
     }
 
@@ -256,11 +256,11 @@ impl Ports {
         let peers = self.peers.iter();
         let publishers = peers
             .filter(|(_, it)| !it.is_ours && matches!(it.port, Port::Pull | Port::Sub | Port::Rep));
-        let oldest = publishers.min_by_key(|(_, it)| it.heard_ms);
-        let Some((&wire, heard_ms)) = oldest.map(|(wire, it)| (wire, it.heard_ms)) else {
+        let oldest = publishers.min_by_key(|(_, it)| it.received_ms);
+        let Some((&wire, received_ms)) = oldest.map(|(wire, it)| (wire, it.received_ms)) else {
             return false;
         };
-        if now_ms < heard_ms + SILENT_MS {
+        if now_ms < received_ms + SILENT_MS {
             return false;
         }
         worker.net.count(Counter::EdgePublishersMax, 1);

@@ -194,7 +194,9 @@ impl Target {
         Some(match name {
             "host" if text.is_empty() => "give a host",
             "sub" if text.is_empty() => "give a channel",
-            "http2" if !self.speaks_http() => "give it to a target of HTTP: HOST:PORT or unix/PATH",
+            "http2" if !self.supports_http() => {
+                "give it to a target of HTTP: HOST:PORT or unix/PATH"
+            }
             "root" if !is_path => "give a directory, such as /var/www/html",
             "script" if !is_path => "give a path below the root, such as /index.php",
             "deny" if !is_path || text.trim_matches('/').is_empty() => {
@@ -228,7 +230,7 @@ impl Target {
     }
 
     /// Returns true if the target is reached over HTTP.
-    fn speaks_http(&self) -> bool {
+    fn supports_http(&self) -> bool {
         matches!(self.origin, Origin::Host { .. } | Origin::Unix(_))
     }
 

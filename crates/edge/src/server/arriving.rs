@@ -83,7 +83,7 @@ impl Edge {
             body,
             file,
         } = it;
-        let length = source.request.said_length();
+        let length = source.request.declared_length();
         let body = match file {
             Some((_, temporary, bytes)) => {
                 let path = temporary.path().to_owned();
@@ -189,7 +189,7 @@ impl UpstreamExchange {
         self.noted.body_bytes += piece.len() as u64;
         self.out.clear();
         self.sent = 0;
-        let has_length = self.source.request.said_length().is_some();
+        let has_length = self.source.request.declared_length().is_some();
         let is_as_it_came = has_length && matches!(self.codec, Codec::Http(_));
         let sent = match self.wire {
             // Ignore an error: it repeats when the rest is sent, and is handled there.

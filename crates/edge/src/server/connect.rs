@@ -72,7 +72,7 @@ impl Outbound<'_> {
         if let Origin::Zhttp(spec) = &target.origin {
             return self.open_stream(exchange, target, spec);
         }
-        if exchange.may_speak_http2(target) && may_reuse && self.join_carrier(exchange, target)? {
+        if exchange.may_use_http2(target) && may_reuse && self.join_carrier(exchange, target)? {
             return Ok(());
         }
         // An exchange that waited retains its encoded request and its deadline.
@@ -144,7 +144,7 @@ impl Outbound<'_> {
                 };
                 // A Unix socket is connected immediately.
                 self.on_connected(exchange);
-                if exchange.may_speak_http2(target) {
+                if exchange.may_use_http2(target) {
                     exchange.wire = Some(wire);
                     return self.become_carrier(exchange, target);
                 }

@@ -340,7 +340,7 @@ impl Edge {
         self.pushpin.services.forget_of_client(handle);
         self.timers.forget(Timer::Body(handle));
         self.clients.bodies.stop_collecting(handle);
-        self.holds().tell_gone(handle);
+        self.holds().notify_gone(handle);
         self.holds().on_no_longer_held(handle);
         self.upstream.leave_shared(&mut self.exchanges, handle);
         self.abandon(ExchangeKey::Client(handle));

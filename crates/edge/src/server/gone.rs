@@ -16,17 +16,17 @@ use crate::upstream::response::Head;
 use fermata_engine::RequestId;
 
 /// Maximum number of notifications in progress. Further notifications are dropped and counted.
-const TELLING_MAX: usize = 1_000;
+const NOTIFYING_MAX: usize = 1_000;
 
 impl Holds<'_> {
     /// Notifies the origin of a client that has left.
-    pub(super) fn tell_gone(&mut self, handle: RequestId) {
+    pub(super) fn notify_gone(&mut self, handle: RequestId) {
         let Some(told) = self.clients.gone_links.links.remove(&handle) else {
             // The client has no `gone` link.
             return;
         };
         let (source, uri) = *told;
-        if self.clients.gone_links.telling >= TELLING_MAX {
+        if self.clients.gone_links.notifying >= NOTIFYING_MAX {
             return self
                 .clients
                 .on_gone_failed(self.worker, "too many origins are being told already");
@@ -39,7 +39,7 @@ impl Holds<'_> {
         let get = &source.request;
         source.request = Rc::new(get.post(get.headers.clone(), Vec::new()));
         self.clients.gone_links.last += 1;
-        self.clients.gone_links.telling += 1;
+        self.clients.gone_links.notifying += 1;
         let number = self.clients.gone_links.last;
         self.tasks.ask(Ask::new(Owner::GoneNotice(number), source));
     }
@@ -49,7 +49,7 @@ impl Clients {
     /// Handles the response to a notification.
     pub(super) fn on_gone(&mut self, worker: &mut Engine, head: &Head, body: &[u8]) {
         if (200..300).contains(&head.status) && body.is_empty() {
-            self.gone_links.telling = self.gone_links.telling.saturating_sub(1);
+            self.gone_links.notifying = self.gone_links.notifying.saturating_sub(1);
             worker.net.count(Counter::EdgeGoneTold, 1);
         } else {
             let reason = format!(
@@ -63,7 +63,7 @@ impl Clients {
 
     /// Handles a notification that failed.
     pub(super) fn on_gone_undelivered(&mut self, worker: &mut Engine, reason: &str) {
-        self.gone_links.telling = self.gone_links.telling.saturating_sub(1);
+        self.gone_links.notifying = self.gone_links.notifying.saturating_sub(1);
         self.on_gone_failed(worker, reason);
     }
 

@@ -476,7 +476,7 @@ impl Upstream {
         exchange: &mut UpstreamExchange,
         target: &Target,
     ) -> bool {
-        if !exchange.may_speak_http2(target) {
+        if !exchange.may_use_http2(target) {
             return false;
         }
         let has_chosen = !target.is_tls
@@ -587,7 +587,7 @@ impl Upstream {
     }
 
     fn watch_carriers(&self, timers: &mut Timers, worker: &mut Engine) {
-        if self.carriers.has_news() {
+        if self.carriers.has_changes() {
             let now_ms = worker.net.now_ms();
             timers.at(now_ms, Timer::Carriers);
         }

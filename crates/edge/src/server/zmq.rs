@@ -93,7 +93,7 @@ impl Edge {
         let mut buffer = std::mem::take(&mut self.buffer);
         buffer.resize(buffer.len().max(READ_BYTES), 0);
         let mut left = TURN_BYTES_MAX;
-        connection.heard_ms = self.worker.net.now_ms();
+        connection.received_ms = self.worker.net.now_ms();
         let stays = loop {
             if left == 0 || self.publishing.sequence.is_behindhand() {
                 // The kernel does not report these bytes again (edge-triggered), so queue the connection.

@@ -193,7 +193,7 @@ impl Connections {
     ) -> Result<WireId, UpstreamError> {
         let tls = if target.is_tls {
             let name = server_name(&exchange.source, target, host)?;
-            let offers_http2 = exchange.may_speak_http2(target);
+            let offers_http2 = exchange.may_use_http2(target);
             let config = self.authority.config(target, offers_http2);
             let unusable = |error: LoadError| UpstreamError::Target(error.to_string());
             Some((name, config.map_err(unusable)?))

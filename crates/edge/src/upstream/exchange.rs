@@ -298,7 +298,7 @@ impl UpstreamExchange {
     }
 
     /// Returns true if the request may be sent over HTTP/2.
-    pub(crate) fn may_speak_http2(&self, target: &Target) -> bool {
+    pub(crate) fn may_use_http2(&self, target: &Target) -> bool {
         let is_carried = match self.purpose {
             Purpose::Plain | Purpose::Events(_) => true,
             Purpose::Upgrade(_) => !self.is_http1,

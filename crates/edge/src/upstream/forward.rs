@@ -42,7 +42,7 @@ const REMOVED: [&str; 12] = [
 ];
 
 /// Fields other than `X-Forwarded-*` by which proxies describe the client. Any client can send them.
-const TOLD_BY_PROXIES: [&str; 9] = [
+const SET_BY_PROXIES: [&str; 9] = [
     "forwarded",
     "x-real-ip",
     "x-client-ip",
@@ -464,7 +464,7 @@ fn passes(name: &[u8], hop: &Hop<'_>) -> bool {
     }
     // Proxies write names with hyphens. A name with `_` comes from the client, and would override the proxy's field.
     let is_proxys = hop.rewriting.accepts_forwarded && is_hyphenated;
-    if !hop.is_trusted && !is_proxys && is_told_by_proxies(&name) {
+    if !hop.is_trusted && !is_proxys && is_set_by_proxies(&name) {
         return false;
     }
     if !hop.is_trusted && !is_hyphenated && name.is("x-forwarded-for") {
@@ -491,9 +491,9 @@ fn passes(name: &[u8], hop: &Hop<'_>) -> bool {
 }
 
 /// Returns true for fields of proxies, except `X-Forwarded-For`, which has a separate setting.
-fn is_told_by_proxies(name: &Folded) -> bool {
+fn is_set_by_proxies(name: &Folded) -> bool {
     let is_forwarded = name.starts_with("x-forwarded-") && !name.is("x-forwarded-for");
-    is_forwarded || TOLD_BY_PROXIES.iter().any(|it| name.is(it))
+    is_forwarded || SET_BY_PROXIES.iter().any(|it| name.is(it))
 }
 
 /// Copies the client's fields under marked names. Fields that arrive with the mark stay unchanged.

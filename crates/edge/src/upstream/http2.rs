@@ -94,7 +94,7 @@ pub(crate) struct Carrier {
     /// Maximum number of concurrent requests: the setting, or less after the target refused a request.
     pub streams_max: usize,
     /// Time of the last bytes from the target.
-    pub heard_ms: u64,
+    pub received_ms: u64,
     /// Time of the last PING, if nothing was received since; otherwise `None`.
     pinged_ms: Option<u64>,
     /// Silence in milliseconds after which the next PING is due. It grows with each acknowledged PING.
@@ -254,7 +254,7 @@ impl Carriers {
             has_served: false,
             has_settings: false,
             streams_max: self.streams_max,
-            heard_ms: now_ms,
+            received_ms: now_ms,
             pinged_ms: None,
             ping_interval_ms: self.pings.interval_ms,
             idle_since_ms: now_ms,
@@ -331,7 +331,7 @@ impl Carriers {
     }
 
     /// Returns true if [`Carriers::take_settled`] or [`Carriers::take_broken`] would return a value.
-    pub fn has_news(&self) -> bool {
+    pub fn has_changes(&self) -> bool {
         !self.settled.is_empty() || !self.broken.is_empty()
     }
 
@@ -361,7 +361,7 @@ impl Carriers {
     /// Marks a connection stale after a time-out, if nothing was received since the request was sent.
     pub fn suspect(&mut self, wire: WireId, since_ms: u64) {
         if let Some(carrier) = self.by_wire.get_mut(&wire) {
-            carrier.is_stale |= carrier.heard_ms <= since_ms;
+            carrier.is_stale |= carrier.received_ms <= since_ms;
         }
     }
 
@@ -377,7 +377,7 @@ impl Carriers {
             // The connection's last exchange has closed it in the same turn.
             return (inputs, Ok(()));
         };
-        carrier.heard_ms = now_ms;
+        carrier.received_ms = now_ms;
         carrier.pinged_ms = None;
         let mut at = 0;
         while at < bytes.len() {
@@ -432,7 +432,7 @@ impl Carrier {
             });
         }
         // A target without requests has no reason to send bytes, so idle time does not count as silence.
-        let since_ms = self.heard_ms.max(self.idle_until_ms);
+        let since_ms = self.received_ms.max(self.idle_until_ms);
         let is_due = times.interval_ms > 0 && now_ms >= since_ms + self.ping_interval_ms;
         if !is_due || self.exchanges.is_empty() {
             return None;
@@ -673,9 +673,9 @@ mod tests {
         let times = carriers.pings;
         let carrier = carriers.by_wire.get_mut(&WIRE).expect("there");
         for _ in 0..20 {
-            let due_ms = carrier.heard_ms + carrier.ping_interval_ms;
+            let due_ms = carrier.received_ms + carrier.ping_interval_ms;
             assert_eq!(carrier.ping(due_ms, times), Some(TickOutcome::MustSend));
-            carrier.heard_ms = due_ms;
+            carrier.received_ms = due_ms;
             carrier.pinged_ms = None;
         }
         assert_eq!(carrier.ping_interval_ms, PING_INTERVAL_MS_MAX);

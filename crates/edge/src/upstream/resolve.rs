@@ -82,9 +82,9 @@ struct Threads {
     queue: Arc<Mutex<Receiver<String>>>,
     answers: Receiver<Answer>,
     answer: Sender<Answer>,
-    /// Wakes the event loop. `heard` is the other end, until it is moved to the loop.
+    /// Wakes the event loop. `receiver` is the other end, until it is moved to the loop.
     bell: Arc<UnixStream>,
-    heard: Option<OwnedFd>,
+    receiver: Option<OwnedFd>,
 }
 
 impl Default for Resolver {
@@ -114,7 +114,11 @@ impl Resolver {
         if let Ok(address) = host.parse::<IpAddr>() {
             return Ok(Found::Addresses(vec![SocketAddr::new(address, port)]));
         }
-        if self.threads.as_ref().is_some_and(|it| it.heard.is_some()) {
+        if self
+            .threads
+            .as_ref()
+            .is_some_and(|it| it.receiver.is_some())
+        {
             // The event loop does not watch the socket yet.
             self.answers(now_ms);
         }
@@ -154,13 +158,13 @@ impl Resolver {
 
     /// Returns the socket that becomes readable when lookups finish. Returns it only once.
     pub fn take_bell(&mut self) -> Option<OwnedFd> {
-        self.threads.as_mut()?.heard.take()
+        self.threads.as_mut()?.receiver.take()
     }
 
     /// Stores the socket again if it could not be watched.
     pub fn return_bell(&mut self, bell: OwnedFd) {
         if let Some(threads) = &mut self.threads {
-            threads.heard = Some(bell);
+            threads.receiver = Some(bell);
         }
     }
 
@@ -244,8 +248,8 @@ impl Known {
 
 impl Threads {
     fn new() -> io::Result<Self> {
-        let (bell, heard) = UnixStream::pair()?;
-        heard.set_nonblocking(true)?;
+        let (bell, receiver) = UnixStream::pair()?;
+        receiver.set_nonblocking(true)?;
         bell.set_nonblocking(true)?;
         let (questions, queue) = channel();
         let (answer, answers) = channel();
@@ -256,7 +260,7 @@ impl Threads {
             answers,
             answer,
             bell: Arc::new(bell),
-            heard: Some(OwnedFd::from(heard)),
+            receiver: Some(OwnedFd::from(receiver)),
         })
     }
 
