@@ -23,7 +23,7 @@ const PAUSE_MAX: Duration = Duration::from_secs(5);
 /// Maximum time between two checks of the source, if no new item unparks the thread.
 const LOOK: Duration = Duration::from_secs(60);
 /// Minimum interval between log messages about an unavailable edge.
-const SAY_AGAIN: Duration = Duration::from_secs(60);
+const LOG_AGAIN: Duration = Duration::from_secs(60);
 /// Number of consecutive refusals of unclear cause ([`PublishError::is_doubtful`]) after which the publisher tests whether a
 /// single item is the cause.
 const DOUBTS: u32 = 4;
@@ -97,7 +97,7 @@ struct Work<S> {
     shared: Arc<Shared>,
     pending: Pending,
     /// Time of the last log message about the unavailable edge. `None`: the edge is available.
-    said_away: Option<Instant>,
+    away_logged_at: Option<Instant>,
     /// Number of consecutive refusals of unclear cause.
     doubts: u32,
     /// Number of items at the start of the queue that are sent one by one, because their batch was refused. 0: items are sent
@@ -154,14 +154,14 @@ impl EdgePublisher {
             log,
             shared: Arc::clone(&shared),
             pending: Pending::default(),
-            said_away: None,
+            away_logged_at: None,
             doubts: 0,
             singly: 0,
         };
         let thread = begin(Box::new(move || {
-            let is_all_told = work.run();
+            let is_all_published = work.run();
             // The receiver may have been dropped.
-            let _ = end.send(is_all_told);
+            let _ = end.send(is_all_published);
         }))
         .map_err(EdgePublisherError::Thread)?;
         Ok(Self {
@@ -254,7 +254,7 @@ impl<S: Source> Work<S> {
         if error.is_final() {
             return self.doubt(count, &error);
         }
-        self.say_away(&error);
+        self.log_away(&error);
         self.doubts = if error.is_doubtful() {
             self.doubts + 1
         } else {
@@ -318,7 +318,7 @@ impl<S: Source> Work<S> {
         self.client.publish(authorization.as_deref(), items)?;
         let taken = &self.shared.figures.taken;
         taken.fetch_add(range.len() as u64, Ordering::Relaxed);
-        if self.said_away.take().is_some() {
+        if self.away_logged_at.take().is_some() {
             let message = format!(
                 "the edge at {} accepts events again",
                 self.client.authority()
@@ -340,9 +340,12 @@ impl<S: Source> Work<S> {
         }
     }
 
-    fn say_away(&mut self, error: &PublishError) {
-        if self.said_away.is_none_or(|at| at.elapsed() >= SAY_AGAIN) {
-            self.said_away = Some(Instant::now());
+    fn log_away(&mut self, error: &PublishError) {
+        if self
+            .away_logged_at
+            .is_none_or(|at| at.elapsed() >= LOG_AGAIN)
+        {
+            self.away_logged_at = Some(Instant::now());
             (self.log)(Level::Warning, &format!("events wait for an edge: {error}"));
         }
     }
