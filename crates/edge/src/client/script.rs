@@ -146,7 +146,10 @@ impl Script {
                 headers: vec![text("Content-Type", "text/plain")],
                 ..Head::default()
             };
-            return (failed, b"The response cannot be said in JSON.\n".to_vec());
+            return (
+                failed,
+                b"The response cannot be encoded as JSON.\n".to_vec(),
+            );
         };
         let mut headers = vec![text("Content-Type", "application/javascript")];
         let is_for_the_script = |name: &[u8]| {

@@ -272,7 +272,7 @@ impl Turn<'_> {
                     self.on_whole(exchange, head, body)?;
                     Err(Stop::Over)
                 }
-                _ => Err(Stop::failed(502, "the origin has said nothing")),
+                _ => Err(Stop::failed(502, "the origin sent no response")),
             },
         }
     }

@@ -151,7 +151,7 @@ impl Outbound<'_> {
                 wire
             }
             Origin::Test | Origin::Files(_) | Origin::Zhttp(_) | Origin::ZhttpReq(_) => {
-                let reason = format!("{} speaks no WebSocket", target.name);
+                let reason = format!("{} does not support WebSocket", target.name);
                 return Err(UpstreamError::Request(502, reason));
             }
         };

@@ -169,8 +169,7 @@ impl Holds<'_> {
         ];
         let source = session.source.clone();
         let source = self.routing.link_source(&source, &url);
-        let mut source =
-            source.ok_or("the meta value url, which a filter is to ask, leads nowhere")?;
+        let mut source = source.ok_or("the meta value url of a filter has no route")?;
         source.request = Rc::new(source.request.post(headers, content));
         let due_ms = self.worker.net.now_ms() + self.clients.filtering.timeout_ms;
         let ask = Ask::new(Owner::Filter(number), source).behind(last_ids);

@@ -29,12 +29,12 @@ impl Holds<'_> {
         if self.clients.gone_links.notifying >= NOTIFYING_MAX {
             return self
                 .clients
-                .on_gone_failed(self.worker, "too many origins are being told already");
+                .on_gone_failed(self.worker, "too many notifications are in progress");
         }
         let Some(mut source) = self.routing.link_source(&source, &uri) else {
             return self
                 .clients
-                .on_gone_failed(self.worker, "the gone link leads nowhere");
+                .on_gone_failed(self.worker, "the gone link has no route");
         };
         let get = &source.request;
         source.request = Rc::new(get.post(get.headers.clone(), Vec::new()));
@@ -53,7 +53,7 @@ impl Clients {
             worker.net.count(Counter::EdgeGoneTold, 1);
         } else {
             let reason = format!(
-                "the gone link answers {} with {} bytes; give a status of 200 to 299 and no body",
+                "its response has status {} and {} bytes; give a status of 200 to 299 and no body",
                 head.status,
                 body.len()
             );
@@ -69,7 +69,8 @@ impl Clients {
 
     fn on_gone_failed(&mut self, worker: &mut Engine, reason: &str) {
         worker.net.count(Counter::EdgeGoneFailed, 1);
-        let line = format!("an origin was not told of a client that has left: {reason}");
+        let line =
+            format!("gone link: cannot notify the origin of a client that has left: {reason}");
         worker.net.log_for_client(LogLevel::Warning, &line);
     }
 

@@ -45,7 +45,7 @@ impl Holds<'_> {
                 self.tasks
                     .ask(Ask::new(Owner::Link(handle), source).behind(link.last_ids));
             }
-            None => self.on_link_failed(handle, "the next link leads nowhere"),
+            None => self.on_link_failed(handle, "the next link has no route"),
         }
     }
 

@@ -66,7 +66,7 @@ impl Outbound<'_> {
         spec: &str,
     ) -> Result<(), UpstreamError> {
         if let Purpose::Upgrade(_) = exchange.purpose {
-            let reason = format!("zhttpreq/{spec} speaks no WebSocket; add over_http");
+            let reason = format!("zhttpreq/{spec} does not support WebSocket; add over_http");
             return Err(UpstreamError::Request(502, reason));
         }
         let request = Rc::clone(&exchange.source.request);

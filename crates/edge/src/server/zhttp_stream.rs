@@ -146,7 +146,7 @@ impl Edge {
                     return Ok(());
                 };
                 if codec.is_expired(now_ms) {
-                    let reason = "the backend has said nothing for too long";
+                    let reason = "the backend sent nothing for too long";
                     return Err(Stop::retried(Failure::TimeOut, reason));
                 }
                 if let Some(packet) = codec.keep_alive(now_ms)
@@ -263,7 +263,7 @@ impl Outbound<'_> {
                 .backends()
                 .send_to_session(stream.service, codec.peer(), &packet)
         {
-            let line = "zhttp: a backend is not told that its client has left: it has no connection for that";
+            let line = "zhttp: cannot notify a backend that its client has left: it has no connection for that";
             self.worker.net.log_for_client(LogLevel::Debug, line);
         }
     }
