@@ -482,7 +482,7 @@ impl Upstream {
         let has_chosen = !target.is_tls
             || exchange
                 .wire
-                .is_some_and(|wire| worker.net.wire_speaks_http2(wire));
+                .is_some_and(|wire| worker.net.wire_uses_http2(wire));
         if !has_chosen {
             let now_ms = worker.net.now_ms();
             self.carriers.note_http1(exchange.place(), now_ms);

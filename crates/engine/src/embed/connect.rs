@@ -218,7 +218,7 @@ impl<K: Driver> Net<Tls<K>> {
     }
 
     /// Returns true if the peer of a [`Net::connect_tls`] wire has selected HTTP/2.
-    pub fn wire_speaks_http2(&self, wire: WireId) -> bool {
+    pub fn wire_uses_http2(&self, wire: WireId) -> bool {
         let fd = self.wires.get(wire).map(|wire| wire.fd);
         fd.is_ok_and(|fd| self.driver.protocol(fd) == Some(b"h2"))
     }
