@@ -327,21 +327,21 @@ impl Tracing {
     /// Adds the client to the request's span.
     pub fn on_client(&mut self, index: ExchangeIndex, client: &Client) {
         if let Some(span) = self.span(index) {
-            span.tell_client(client);
+            span.set_client(client);
         }
     }
 
     /// Adds the route to the request's span.
     pub fn on_route(&mut self, index: ExchangeIndex, label: Option<&str>) {
         if let Some(span) = self.span(index) {
-            span.tell_route(label);
+            span.set_route(label);
         }
     }
 
     /// Adds delivered events to a held client's span.
     pub fn on_events(&mut self, index: ExchangeIndex, count: u64) {
         if let Some(span) = self.span(index) {
-            span.tell_events(count);
+            span.set_event_count(count);
         }
     }
 
@@ -433,7 +433,7 @@ impl Tracing {
         if !exception.is_empty()
             && let Some(span) = self.span(index)
         {
-            span.tell_failure(exception);
+            span.set_failure(exception);
         }
     }
 

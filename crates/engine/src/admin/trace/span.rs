@@ -150,7 +150,7 @@ impl Spans {
         }
         let method = parsed.method_span.of(head);
         let mut attributes = self.attributes(ATTRIBUTES_BYTES);
-        let name = tell_method(&mut attributes, method, parsed.method != Method::Other);
+        let name = set_method(&mut attributes, method, parsed.method != Method::Other);
         attributes.text("url.path", parsed.path.of(head));
         let version: &[u8] = match protocol {
             Protocol::Http10 => b"1.0",
@@ -217,7 +217,7 @@ impl Spans {
     pub fn end_upstream(&mut self, mut span: Box<Span>, upstream: &Upstream<'_>) {
         let attributes = &mut span.attributes;
         let is_known = Method::from_bytes(upstream.method) != Method::Other;
-        span.name = tell_method(attributes, upstream.method, is_known);
+        span.name = set_method(attributes, upstream.method, is_known);
         attributes.text("url.path", upstream.path);
         let (host, port) = host_and_port(upstream.server);
         attributes.text("server.address", host);
@@ -292,7 +292,7 @@ impl Spans {
 
     /// Finishes a span.
     pub fn end(&mut self, mut span: Box<Span>, ending: Ending) {
-        span.tell_end(ending);
+        span.set_end(ending);
         self.finish(&span, ending.now_us);
     }
 
@@ -342,7 +342,7 @@ impl Span {
     }
 
     /// Adds the known client attributes.
-    pub fn tell_client(&mut self, client: &Client) {
+    pub fn set_client(&mut self, client: &Client) {
         let attributes = &mut self.attributes;
         let scheme: &[u8] = if client.is_secure { b"https" } else { b"http" };
         attributes.text("url.scheme", scheme);
@@ -359,7 +359,7 @@ impl Span {
     }
 
     /// Adds the route.
-    pub fn tell_route(&mut self, label: Option<&str>) {
+    pub fn set_route(&mut self, label: Option<&str>) {
         // Labels such as `GET /rooms/{id}` contain a route; other labels do not.
         let route = label.and_then(|label| Some(label.split_once(" /")?.1));
         let Some(route) = route else {
@@ -371,11 +371,11 @@ impl Span {
     }
 
     /// Adds the handler's exception.
-    pub fn tell_failure(&mut self, exception: &str) {
+    pub fn set_failure(&mut self, exception: &str) {
         self.error = Some(exception.to_owned());
     }
 
-    fn tell_end(&mut self, ending: Ending) {
+    fn set_end(&mut self, ending: Ending) {
         let attributes = &mut self.attributes;
         match self.kind {
             Kind::Producer | Kind::Client => {}
@@ -417,7 +417,7 @@ impl Span {
     }
 
     /// Adds delivered events of a held client.
-    pub fn tell_events(&mut self, count: u64) {
+    pub fn set_event_count(&mut self, count: u64) {
         self.events += count;
     }
 
@@ -508,7 +508,7 @@ impl Ids {
 
 /// Adds the method; returns the span name. Unknown methods share one name, to limit the number of
 /// names.
-fn tell_method(attributes: &mut Attributes, method: &[u8], is_known: bool) -> Vec<u8> {
+fn set_method(attributes: &mut Attributes, method: &[u8], is_known: bool) -> Vec<u8> {
     if is_known {
         attributes.text("http.request.method", method);
         return method.to_vec();
@@ -576,8 +576,8 @@ mod tests {
     #[test]
     fn records_one_error_type_after_a_disconnect() {
         let mut span = span(Kind::Server);
-        span.tell_failure("RuntimeException");
-        span.tell_end(Ending {
+        span.set_failure("RuntimeException");
+        span.set_end(Ending {
             now_us: 2,
             status: STATUS_CLIENT_LEFT,
             bytes: Some(0),
@@ -589,7 +589,7 @@ mod tests {
     #[test]
     fn uses_no_unknown_method_as_span_name() {
         let mut list = Attributes::of_span(Encoding::Json, 0);
-        let name = tell_method(&mut list, b"X1", false);
+        let name = set_method(&mut list, b"X1", false);
         assert_eq!(name, b"HTTP");
         assert!(String::from_utf8_lossy(list.as_bytes()).contains("\"_OTHER\""));
     }
