@@ -61,7 +61,7 @@ impl Sockets {
             socket.busy().closing.handle_end();
         }
         channels.leave_channels(net, index, Departure::Lost);
-        self.tell_ended(net, index, CloseCode::Abnormal as u16, "");
+        self.queue_close(net, index, CloseCode::Abnormal as u16, "");
         match net.connections.pair_mut(index) {
             Some((connection, exchange)) if exchange.has_output(connection) => {
                 connection.has_unread = false;
@@ -234,7 +234,7 @@ impl Sockets {
         if let Some(payload) = answer {
             net.queue_close(index, &payload);
         }
-        self.tell_ended(net, index, code, reason);
+        self.queue_close(net, index, code, reason);
         let is_parsed = net.input.current.is_none_or(|current| {
             current.index != index.connection() || current.at == current.filled
         });
@@ -281,7 +281,7 @@ impl Sockets {
         }
         net.log_for_client(LogLevel::Info, &line);
         let code = violation.close_code() as u16;
-        self.tell_ended(net, index, code, &violation.to_string());
+        self.queue_close(net, index, code, &violation.to_string());
         net.mark_dirty(index.connection());
         Step::Again
     }
@@ -318,10 +318,10 @@ impl Sockets {
         let chain = exchange.chain;
         let out = connection.take_buffer(&mut net.pool);
         // Send one gap event for each format in which the socket receives channels.
-        let mut told = Vec::new();
+        let mut sent = Vec::new();
         for format in channels.local.formats_of(chain) {
-            if !told.contains(&format) {
-                told.push(format);
+            if !sent.contains(&format) {
+                sent.push(format);
                 let encoder = &mut channels.encoder;
                 encoder.gap_frame(format, None, loss.reason(), out);
             }

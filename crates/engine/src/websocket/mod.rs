@@ -10,6 +10,7 @@
 
 mod channels;
 mod close;
+mod delivery;
 mod events;
 mod handshake;
 mod input;
@@ -19,7 +20,6 @@ mod output;
 mod resume;
 mod route;
 mod silence;
-mod tell;
 mod upgrade;
 
 use std::collections::HashMap;
@@ -141,7 +141,7 @@ struct Busy {
     /// open until the reply.
     awaits_answer: bool,
     /// The close event was delivered or is not needed.
-    is_told: bool,
+    is_close_queued: bool,
     /// The start of an incomplete message or frame.
     reader: Reader,
     /// Offset in `Connection::out` of the first frame of which no byte was sent; below `out_sent`
@@ -163,7 +163,7 @@ impl Default for Busy {
             closing: Closing::new(Role::Server),
             awaits_pong: false,
             awaits_answer: false,
-            is_told: false,
+            is_close_queued: false,
             reader: Reader::new(),
             unsent_frame: 0,
             context: None,
@@ -267,7 +267,7 @@ impl Socket {
             busy.closing.can_send()
                 && busy.closing.can_read()
                 && !busy.awaits_pong
-                && !busy.is_told
+                && !busy.is_close_queued
                 && busy.reader.is_between_messages()
                 && busy.unsent_frame == 0
                 && busy.context.is_none()

@@ -91,7 +91,7 @@ impl Sockets {
     }
 
     /// Queues the close event of a socket, once.
-    pub(crate) fn tell_ended<D: Driver>(
+    pub(crate) fn queue_close<D: Driver>(
         &mut self,
         net: &mut Net<D>,
         index: ExchangeIndex,
@@ -100,7 +100,7 @@ impl Sockets {
     ) {
         if let Some((id, connection, socket)) = net.connections.socket_at(index).known() {
             let end = (code, reason);
-            self.tell_end_of(id, connection.peer, socket, end, &mut net.counts);
+            self.queue_close_of(id, connection.peer, socket, end, &mut net.counts);
         }
     }
 
@@ -116,11 +116,11 @@ impl Sockets {
         let id = ended.exchange.socket_id(index);
         if let Some(socket) = ended.exchange.socket_mut() {
             let end = (CloseCode::Abnormal as u16, "");
-            self.tell_end_of(id, ended.peer, socket, end, counts);
+            self.queue_close_of(id, ended.peer, socket, end, counts);
         }
     }
 
-    fn tell_end_of(
+    fn queue_close_of(
         &mut self,
         id: SocketId,
         peer: Peer,
@@ -128,7 +128,7 @@ impl Sockets {
         (code, reason): (u16, &str),
         counts: &mut Counts,
     ) {
-        if std::mem::replace(&mut socket.busy().is_told, true) {
+        if std::mem::replace(&mut socket.busy().is_close_queued, true) {
             return;
         }
         count_ended(counts, code);
