@@ -123,7 +123,7 @@ impl<D: Driver> Worker<D> {
                 self.give_idle_away();
             }
             if let Some(link) = &mut self.link {
-                link.tell_retiring();
+                link.send_retiring();
             }
             if !retired && !goes_alone {
                 // Clients that connected before the drain began are still served.

@@ -175,7 +175,7 @@ impl Logger {
     }
 
     /// Reports the number of dropped lines, if standard error accepts writes again.
-    pub(crate) fn tell_dropped(&self, unix_ms: u64) {
+    pub(crate) fn log_dropped(&self, unix_ms: u64) {
         self.put(unix_ms, "");
     }
 

@@ -195,7 +195,7 @@ impl Server {
     /// Delivers a named cluster event once, even if it was published several times or to several
     /// servers. An event is dropped if its channel had an event of that name less than `window_ms`
     /// ago, by the log's clock.
-    pub fn tell_names_once(&mut self, window_ms: u64) {
+    pub fn deliver_names_once(&mut self, window_ms: u64) {
         self.program.once_ms = Some(window_ms);
     }
 

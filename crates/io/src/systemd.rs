@@ -108,7 +108,7 @@ impl Notifier {
     }
 
     /// Sends lines such as `READY=1`. Does not wait if the manager does not read.
-    pub fn tell(&self, lines: &str) {
+    pub fn notify(&self, lines: &str) {
         let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
         let _ = sendto(self.socket.as_fd(), lines.as_bytes(), flags, &self.address);
     }

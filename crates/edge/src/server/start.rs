@@ -58,7 +58,7 @@ pub fn run(settings: Settings, directory: &Path, open_post: OpenPost) -> Result<
     let mut server = Server::new();
     server.set_reader(Program::Edge);
     server.set_post(open_post);
-    server.tell_names_once(settings.id_cache_ttl_ms);
+    server.deliver_names_once(settings.id_cache_ttl_ms);
     let prepared = prepare(&mut server, settings, directory)?;
     let started = server.start().map_err(|error| match error {
         // The edge has another name for that setting.

@@ -33,7 +33,7 @@ impl Reporter {
         let unix_ms = to.net.driver.unix_ms();
         let counts = &mut to.net.counts;
         to.http.trace.write_log(counts, &mut to.net.log, unix_ms);
-        to.net.log.logger().tell_dropped(unix_ms);
+        to.net.log.logger().log_dropped(unix_ms);
         channels.report_followers(counts);
         self.copy(to.net, &mut channels.local, now_ms);
     }

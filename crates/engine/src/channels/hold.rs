@@ -216,7 +216,7 @@ impl Channels {
         index: ExchangeIndex,
         held: Held,
     ) {
-        to.waiting.tell_reader(to.net, index);
+        to.waiting.wake_reader(to.net, index);
         let Some((connection, exchange)) = to.net.connections.pair_mut(index) else {
             // Unreachable: the head was written to this connection above.
             return missed(());
@@ -446,7 +446,7 @@ impl Channels {
     ) {
         // Drop the unsent events: the client resumes after the last event that it received.
         self.drop_subscriptions(net, index);
-        waiting.tell_reader(net, index);
+        waiting.wake_reader(net, index);
         let Some((connection, exchange)) = net.connections.pair_mut(index) else {
             return missed(());
         };

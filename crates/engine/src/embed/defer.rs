@@ -324,7 +324,7 @@ impl Waiting {
     pub(crate) fn note_ended(&mut self, ended: &Ended) {
         let index = ended.key.exchange();
         self.note_left_by(index, ended.is_open, &ended.exchange);
-        self.tell_reader_of(index, &ended.exchange);
+        self.wake_reader_of(index, &ended.exchange);
     }
 
     /// Postpones a connection until a handler is free. Returns true if it has to wait.

@@ -57,7 +57,7 @@ impl Link {
     }
 
     /// Requests an immediate replacement, while this worker finishes its remaining work.
-    pub(crate) fn tell_retiring(&mut self) {
+    pub(crate) fn send_retiring(&mut self) {
         // An error means that the master has exited; the end of the stream also reports that.
         let _ = self.stream.write(&[NOTE_RETIRING]);
     }

@@ -21,16 +21,16 @@ impl Manager {
         }
     }
 
-    fn tell(&self, lines: &str) {
+    fn notify(&self, lines: &str) {
         if let Some(notifier) = &self.notifier {
-            notifier.tell(lines);
+            notifier.notify(lines);
         }
     }
 
     /// Notifies that all workers are started and clients are served.
     pub(super) fn ready(&mut self, status: &str) {
         if !std::mem::replace(&mut self.is_ready, true) {
-            self.tell(&format!("READY=1\nSTATUS={status}"));
+            self.notify(&format!("READY=1\nSTATUS={status}"));
         }
     }
 
@@ -38,13 +38,13 @@ impl Manager {
     /// returns to the loop.
     pub(super) fn reloading(&mut self) {
         let us = clock::monotonic_us();
-        self.tell(&format!("RELOADING=1\nMONOTONIC_USEC={us}"));
+        self.notify(&format!("RELOADING=1\nMONOTONIC_USEC={us}"));
         self.is_ready = false;
     }
 
     /// Notifies that the server drains.
     pub(super) fn stopping(&mut self) {
-        self.tell("STOPPING=1\nSTATUS=stopping");
+        self.notify("STOPPING=1\nSTATUS=stopping");
         self.is_ready = true;
     }
 
@@ -54,7 +54,7 @@ impl Manager {
         if !self.due.is_due(now_ms) {
             return;
         }
-        self.tell("WATCHDOG=1");
+        self.notify("WATCHDOG=1");
         self.due = sign_of_life(self.notifier.as_ref(), now_ms);
     }
 }

@@ -87,7 +87,7 @@ impl Master {
                 self.manager.ready("serving");
             }
             self.manager.alive(now_ms);
-            self.logger.tell_dropped(self.driver.unix_ms());
+            self.logger.log_dropped(self.driver.unix_ms());
             self.check_workers(now_ms);
             self.sample_handlers(now_ms);
             if let Some(tls) = &self.tls {

@@ -156,7 +156,7 @@ impl Sockets {
             own,
             headers,
         } = *accepted;
-        waiting.tell_reader(net, index);
+        waiting.wake_reader(net, index);
         let served = self.served.get(usize::from(route))?;
         let (connection, exchange) = net.connections.pair_mut(index)?;
         let id = exchange.socket_id(index);

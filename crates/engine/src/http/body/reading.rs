@@ -317,13 +317,13 @@ impl Waiting {
     }
 
     /// Notifies a waiting handler that no more of its request's body can be read.
-    pub(crate) fn tell_reader<D: Driver>(&mut self, net: &Net<D>, index: ExchangeIndex) {
+    pub(crate) fn wake_reader<D: Driver>(&mut self, net: &Net<D>, index: ExchangeIndex) {
         if let Some(exchange) = net.connections.exchange(index).known() {
-            self.tell_reader_of(index, exchange);
+            self.wake_reader_of(index, exchange);
         }
     }
 
-    pub(crate) fn tell_reader_of(&mut self, index: ExchangeIndex, exchange: &Exchange) {
+    pub(crate) fn wake_reader_of(&mut self, index: ExchangeIndex, exchange: &Exchange) {
         if let Some((_, early)) = exchange.early()
             && early.is_waited_for()
         {
