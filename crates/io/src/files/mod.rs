@@ -470,7 +470,7 @@ impl Files {
                 job.answer(op, answer);
                 let waiter = job.waiter;
                 if let Some(outcome) = self.work(id, job) {
-                    self.tell(id, waiter, outcome);
+                    self.record(id, waiter, outcome);
                 }
             }
         }
@@ -510,12 +510,12 @@ impl Files {
             };
             let waiter = job.waiter;
             if let Some(outcome) = self.begin(id, job) {
-                self.tell(id, waiter, outcome);
+                self.record(id, waiter, outcome);
             }
         }
     }
 
-    fn tell(&mut self, id: JobId, waiter: Waiter, outcome: Outcome) {
+    fn record(&mut self, id: JobId, waiter: Waiter, outcome: Outcome) {
         if waiter != Waiter::Nobody {
             self.over.insert(id, outcome);
         }

@@ -115,7 +115,7 @@ impl Uring {
     }
 
     /// Records an event of a descriptor for the next report.
-    fn tell(&mut self, fd: Fd, note: impl FnOnce(&mut Slot)) {
+    fn record(&mut self, fd: Fd, note: impl FnOnce(&mut Slot)) {
         let slot = &mut self.slots[fd as usize];
         if !matches!(slot.kind, Kind::Stream | Kind::Wake) {
             return;
@@ -126,8 +126,8 @@ impl Uring {
         }
     }
 
-    fn tell_end(&mut self, fd: Fd) {
-        self.tell(fd, |slot| {
+    fn record_end(&mut self, fd: Fd) {
+        self.record(fd, |slot| {
             slot.readable = true;
             slot.hangup = true;
         });
@@ -140,7 +140,7 @@ impl Uring {
             // A collected send still refers to the descriptor, so do not close it yet. The send will fail, too.
             Kind::Leaving if slot.is_sending => {}
             Kind::Leaving => self.finish_close(fd),
-            _ => self.tell_end(fd),
+            _ => self.record_end(fd),
         }
     }
 
@@ -173,7 +173,7 @@ impl Uring {
             Op::Room => self.on_room(fd, is_broken),
             Op::Hangup => self.on_hangup(fd, is_broken, done.has_more),
             _ => {
-                self.tell(fd, |slot| {
+                self.record(fd, |slot| {
                     slot.readable = true;
                     slot.hangup |= is_broken;
                 });
@@ -286,7 +286,7 @@ impl Driver for Uring {
             self.await_room(fd);
         } else {
             // The connection broke before it was watched.
-            self.tell_end(fd);
+            self.record_end(fd);
         }
         Ok(())
     }
@@ -337,7 +337,7 @@ impl Driver for Uring {
         if slot.has_unread() {
             slot.receiving = Receiving::Stopped;
         }
-        self.tell(fd, |slot| slot.readable = true);
+        self.record(fd, |slot| slot.readable = true);
         self.list_idle(fd);
         false
     }

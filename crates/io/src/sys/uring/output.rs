@@ -156,7 +156,7 @@ impl Uring {
         if slot.kind == Kind::Leaving {
             self.finish_close(fd);
         } else if std::mem::take(&mut slot.wants_room) {
-            self.tell(fd, |slot| slot.writable = true);
+            self.record(fd, |slot| slot.writable = true);
         }
     }
 
@@ -169,7 +169,7 @@ impl Uring {
             return;
         }
         slot.wants_room = false;
-        self.tell(fd, |slot| {
+        self.record(fd, |slot| {
             slot.writable = true;
             slot.hangup |= is_broken;
         });

@@ -65,7 +65,7 @@ impl Uring {
                 let is_to_be_told = slot.has_ended && *filled > 0;
                 *filled += read.unwrap_or(0);
                 if is_to_be_told {
-                    self.tell_end(fd);
+                    self.record_end(fd);
                 }
             }
             Err(error) => {
@@ -190,7 +190,7 @@ impl Uring {
             slot.remote = remote;
             // The receive may have missed the end. Then the owner's next read calls `recv` on the socket.
             slot.may_hold_more |= !slot.is_over();
-            self.tell_end(fd);
+            self.record_end(fd);
         }
     }
 
@@ -216,14 +216,14 @@ impl Uring {
             if !slot.awaits_hangup {
                 self.list_idle(fd);
             }
-            self.tell(fd, |slot| slot.readable = true);
+            self.record(fd, |slot| slot.readable = true);
         }
         let slot = &mut self.slots[fd as usize];
         match -done.result {
             0 => {
                 slot.has_ended = true;
                 slot.remote = slot.remote.max(Remote::Ended);
-                self.tell_end(fd);
+                self.record_end(fd);
                 self.list_idle(fd);
             }
             // The pool had no free buffer, so the bytes are still in the socket.
