@@ -260,7 +260,7 @@ impl Parent<'_> {
                 let until_us = from_us + self.course.settle_us;
                 self.phase = Phase::Between(step, from_us, until_us);
                 let pause = Command::Publish(Rates::default());
-                return self.tell(Role::Publisher, &pause);
+                return self.send(Role::Publisher, &pause);
             }
             Phase::Between(step, from_us, until_us)
                 if now_us >= until_us
@@ -273,14 +273,14 @@ impl Parent<'_> {
             }
             Phase::Holding(_, until_us) if now_us >= until_us => {
                 self.phase = Phase::Stopping(now_us + self.course.settle_us);
-                return self.tell(Role::Publisher, &Command::StopPublishing);
+                return self.send(Role::Publisher, &Command::StopPublishing);
             }
             Phase::Stopping(until_us)
                 if now_us >= until_us || self.all(Role::Publisher, Stage::Settled) =>
             {
                 self.phase = Phase::Settling(now_us + self.course.settle_us);
                 let confirmed = self.outcome.totals.confirmed.clone();
-                return self.tell(Role::Receiver, &Command::Settle(confirmed));
+                return self.send(Role::Receiver, &Command::Settle(confirmed));
             }
             Phase::Settling(until_us)
                 if now_us >= until_us || self.all(Role::Receiver, Stage::Settled) =>
@@ -306,7 +306,7 @@ impl Parent<'_> {
         let command = Command::Publish(*rates);
         self.outputs
             .begin_step(&self.course.steps[step].name, now_us);
-        self.tell(Role::Publisher, &command)
+        self.send(Role::Publisher, &command)
     }
 
     fn end_step(&mut self, step: usize, now_us: u64) {
@@ -328,12 +328,12 @@ impl Parent<'_> {
         }
         self.phase = Phase::Ending(self.clock.now_us() + END_US);
         for role in [Role::Exchanger, Role::Receiver, Role::Publisher] {
-            self.tell(role, &Command::Close)?;
+            self.send(role, &Command::Close)?;
         }
         Ok(())
     }
 
-    fn tell(&mut self, role: Role, command: &Command) -> Result<(), Error> {
+    fn send(&mut self, role: Role, command: &Command) -> Result<(), Error> {
         let connected = |child: &&mut Child| child.role == role && child.connected;
         for child in self.children.iter_mut().filter(connected) {
             match child.link.send(command) {
