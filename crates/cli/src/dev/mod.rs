@@ -165,7 +165,7 @@ impl Dev<'_> {
                 // After a failed start, any changed file may repair the script, so start it again.
                 Turn::Changed(changes) if changes.is_of_pages_alone() && self.failure.is_none() => {
                     self.pages += 1;
-                    self.tell();
+                    self.write_state();
                 }
                 Turn::Changed(changes) => self.start_for(changes),
             }
@@ -267,7 +267,7 @@ impl Dev<'_> {
         if let Err(error) = place::share(self.place, &report.user, &report.group) {
             eprintln!("fermata dev: pages do not reload: {error}");
         }
-        self.tell();
+        self.write_state();
         if let Some(mut before) = self.running.take() {
             child::end(&mut before, SIGTERM, &self.signals, END_MAX);
         }
@@ -304,11 +304,11 @@ impl Dev<'_> {
             self.fallback = Fallback::start(self.addresses.as_deref(), &failure);
         }
         self.failure = Some(failure);
-        self.tell();
+        self.write_state();
     }
 
     /// Writes the state file, from which the server notifies pages.
-    fn tell(&self) {
+    fn write_state(&self) {
         let state = serde_json::json!({ "pages": self.pages, "failure": self.failure });
         let (new, path) = (self.place.join("state.new"), self.place.join("state.json"));
         // Workers may run as another user: make the file readable regardless of the umask. The folder restricts access.
