@@ -122,7 +122,7 @@ impl Keeper<'_> {
         };
         match SessionId::new(id) {
             Some(id) => {
-                self.tell(&id, &last_ids.into_iter().collect());
+                self.update_session(&id, &last_ids.into_iter().collect());
                 source.session_id = Some(id);
             }
             None => {
@@ -139,7 +139,7 @@ impl Keeper<'_> {
             id => id,
         };
         if let Some(id) = &id {
-            self.tell(id, &Ids::new());
+            self.update_session(id, &Ids::new());
         }
         source.session_id = id;
         self.watch();
@@ -153,7 +153,7 @@ impl Keeper<'_> {
     }
 
     /// Creates or updates a session in the service.
-    fn tell(&mut self, id: &SessionId, last_ids: &Ids) {
+    fn update_session(&mut self, id: &SessionId, last_ids: &Ids) {
         let args = map([
             ("sid", bytes(id.as_str().as_bytes())),
             ("last-ids", ids(last_ids)),
