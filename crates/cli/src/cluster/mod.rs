@@ -94,7 +94,7 @@ struct Up {
 }
 
 /// Input of the main loop.
-enum News {
+enum TerminalEvent {
     /// Log line of the server with this index.
     Line(usize, String),
     /// Line from standard input.
@@ -117,7 +117,7 @@ struct Cluster<'a> {
     log: Option<Log>,
     proxy: Option<Proxy>,
     nodes: Vec<Node>,
-    sender: mpsc::SyncSender<News>,
+    sender: mpsc::SyncSender<TerminalEvent>,
     /// Last field, so that the folder is dropped, and thus removed, after the processes that use it.
     folder: Folder,
 }
@@ -187,17 +187,17 @@ pub fn run(arguments: &Arguments) -> Result<(), Error> {
 }
 
 impl Cluster<'_> {
-    fn serve(&mut self, signals: &Signals, news: &Receiver<News>) {
+    fn serve(&mut self, signals: &Signals, events: &Receiver<TerminalEvent>) {
         loop {
             if signals.wait(Instant::now() + LOOK).is_some_and(is_end) {
                 return;
             }
             // Bounded, so that signals are handled while servers keep writing.
-            for news in news.try_iter().take(LINES_MAX) {
-                match news {
-                    News::Line(at, line) => self.take_line(at, &line),
-                    News::Typed(line) if line.trim() == "quit" => return,
-                    News::Typed(line) => {
+            for event in events.try_iter().take(LINES_MAX) {
+                match event {
+                    TerminalEvent::Line(at, line) => self.take_line(at, &line),
+                    TerminalEvent::Typed(line) if line.trim() == "quit" => return,
+                    TerminalEvent::Typed(line) => {
                         if let Err(problem) = self.obey(&line) {
                             eprintln!("{problem}");
                         }
@@ -320,7 +320,7 @@ impl Cluster<'_> {
         thread::spawn(move || {
             for line in BufReader::new(reader).lines().map_while(Result::ok) {
                 // On shutdown the receiver is dropped. Keep reading, because the server would otherwise block on its output.
-                let _ = sender.send(News::Line(at, line));
+                let _ = sender.send(TerminalEvent::Line(at, line));
             }
         });
         self.nodes[at].child = Some(child);
@@ -394,9 +394,9 @@ impl Cluster<'_> {
     }
 
     /// Stops the proxy first, so that no new clients arrive, then the servers and their log.
-    fn end(mut self, signals: &Signals, news: Receiver<News>) {
+    fn end(mut self, signals: &Signals, events: Receiver<TerminalEvent>) {
         // Discards queued lines and unblocks the threads that wait for room in the queue.
-        drop(news);
+        drop(events);
         if let Some(proxy) = &mut self.proxy {
             proxy.process.end(signals);
         }
@@ -426,10 +426,10 @@ fn pid_of(line: &str) -> Option<Pid> {
 }
 
 /// Forwards lines from standard input until its end; then only signals control the cluster.
-fn read_commands(sender: mpsc::SyncSender<News>) {
+fn read_commands(sender: mpsc::SyncSender<TerminalEvent>) {
     thread::spawn(move || {
         for line in std::io::stdin().lines().map_while(Result::ok) {
-            if sender.send(News::Typed(line)).is_err() {
+            if sender.send(TerminalEvent::Typed(line)).is_err() {
                 return;
             }
         }
