@@ -321,7 +321,7 @@ impl Sender {
                     (webhook_event, event.place, id)
                 }
                 Followed::Lost => {
-                    self.say("lost events of members and clients: the ring overwrote them before they were sent");
+                    self.log_error("lost events of members and clients: the ring overwrote them before they were sent");
                     continue;
                 }
                 Followed::Nothing => return,
@@ -482,10 +482,10 @@ impl Sender {
     fn give_up(&mut self, count: u64, why: &str) {
         self.given_up += count;
         let text = format!("dropped {count} events ({} in all): {why}", self.given_up);
-        self.say(&text);
+        self.log_error(&text);
     }
 
-    fn say(&self, text: &str) {
+    fn log_error(&self, text: &str) {
         self.log(LogLevel::Error, text);
     }
 
