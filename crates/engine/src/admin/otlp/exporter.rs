@@ -39,7 +39,7 @@ const PAUSE_MAX: Duration = Duration::from_secs(30);
 const TRY_MAX: Duration = Duration::from_secs(300);
 const RETRY_AFTER_MAX: Duration = Duration::from_secs(120);
 /// Interval of log lines about a collector that refuses spans.
-const SAY_AGAIN: Duration = Duration::from_secs(60);
+const LOG_AGAIN: Duration = Duration::from_secs(60);
 /// Enough for a request over TLS.
 const STACK_BYTES: usize = 512 * 1024;
 /// Maximum length of a collector's error text in the log, in characters.
@@ -84,7 +84,7 @@ struct Sender {
     stats: Shared,
     logger: Logger,
     /// Time of the last log line about refused spans; `None` = the collector accepts spans.
-    said: Option<Instant>,
+    logged_at: Option<Instant>,
 }
 
 /// Result of a post.
@@ -119,7 +119,7 @@ impl Exporter {
                 queue: Arc::clone(&queue),
                 stats,
                 logger,
-                said: None,
+                logged_at: None,
             },
             outlet: otlp.outlet,
             queue,
@@ -271,13 +271,13 @@ impl Sender {
         loop {
             let (cause, named) = match self.post(body) {
                 Outcome::Taken { rejected } => {
-                    if self.said.take().is_some() {
+                    if self.logged_at.take().is_some() {
                         self.log(LogLevel::Info, "the collector accepts spans again");
                     }
                     return rejected.min(count);
                 }
                 Outcome::Refused(cause) => {
-                    self.say(&format!("{cause}; {count} spans were dropped"));
+                    self.warn(&format!("{cause}; {count} spans were dropped"));
                     return count;
                 }
                 Outcome::Later(cause, named) => (cause, named),
@@ -289,10 +289,10 @@ impl Sender {
             // `Retry-After: 0` does not permit retries without a pause.
             let wait = named.map_or(own, |named| named.max(own).min(RETRY_AFTER_MAX));
             if began.elapsed() + wait > TRY_MAX || !self.queue.pause(wait) {
-                self.say(&format!("{cause}; {count} spans were dropped"));
+                self.warn(&format!("{cause}; {count} spans were dropped"));
                 return count;
             }
-            self.say(&format!(
+            self.warn(&format!(
                 "{cause}; further spans are dropped when the queue is full, and counted in spans_dropped"
             ));
             pause = (pause * 2).min(PAUSE_MAX);
@@ -319,9 +319,12 @@ impl Sender {
     }
 
     /// Logs why the collector refuses spans, rate-limited.
-    fn say(&mut self, cause: &str) {
-        if self.said.is_none_or(|said| said.elapsed() >= SAY_AGAIN) {
-            self.said = Some(Instant::now());
+    fn warn(&mut self, cause: &str) {
+        if self
+            .logged_at
+            .is_none_or(|logged_at| logged_at.elapsed() >= LOG_AGAIN)
+        {
+            self.logged_at = Some(Instant::now());
             let line = format!("otlp_endpoint: the collector accepts no spans: {cause}");
             self.log(LogLevel::Warning, &line);
         }
@@ -339,10 +342,10 @@ fn judge(posted: &Posted, encoding: Encoding) -> Outcome {
             rejected: rejected(&posted.body, encoding),
         },
         429 | 502 | 503 | 504 => Outcome::Later(
-            said(posted, encoding),
+            refusal(posted, encoding),
             posted.retry_after_s.map(Duration::from_secs),
         ),
-        _ => Outcome::Refused(said(posted, encoding)),
+        _ => Outcome::Refused(refusal(posted, encoding)),
     }
 }
 
@@ -366,7 +369,7 @@ fn rejected(body: &[u8], encoding: Encoding) -> u64 {
     }
 }
 
-fn said(posted: &Posted, encoding: Encoding) -> String {
+fn refusal(posted: &Posted, encoding: Encoding) -> String {
     let text = match encoding {
         // A proxy in front of the collector may respond with text.
         Encoding::Protobuf => match protobuf::find(&posted.body, answer::STATUS_MESSAGE) {
@@ -447,7 +450,7 @@ mod tests {
             queue: Arc::clone(&queue),
             stats,
             logger: Logger::new(LogFormat::Text, LogLevel::Error, "test"),
-            said: None,
+            logged_at: None,
         };
         let exporter = Exporter {
             outlet,
