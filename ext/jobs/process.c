@@ -34,16 +34,16 @@
 
 /* The supervisor */
 
-typedef struct job_seat {
+typedef struct job_slot {
 	pid_t pid; /* 0 = none */
 	uint64_t started_ms, due_ms, delay_ms;
 	bool *busy; /* shared with the process: it runs a job */
-} job_seat;
+} job_slot;
 
 /* State of this process. */
 static struct {
 	const FmCompanion *companion;
-	bool *busy; /* flag of its seat; NULL in the supervisor */
+	bool *busy; /* flag of its slot; NULL in the supervisor */
 } here;
 
 static uint64_t now_ms(void)
@@ -51,7 +51,7 @@ static uint64_t now_ms(void)
 	return fermata_now_ns() / NS_PER_MS;
 }
 
-static void say(uint32_t level, const char *format, ...)
+static void log_line(uint32_t level, const char *format, ...)
 {
 	char text[256];
 	va_list arguments;
@@ -78,30 +78,30 @@ static void ignore_signals(void)
 	signal(SIGALRM, SIG_DFL);
 }
 
-static void on_end(job_seat *seat, int status)
+static void on_end(job_slot *slot, int status)
 {
-	if (*seat->busy) {
-		*seat->busy = false;
+	if (*slot->busy) {
+		*slot->busy = false;
 		fm_companion_count(here.companion, FM_COMPANION_JOB_ENDS);
 	}
 	fm_companion_count(here.companion, FM_COMPANION_PROCESS_REPLACED);
 	uint64_t now = now_ms();
-	seat->delay_ms = now - seat->started_ms >= STABLE_MS ? 0 : MIN(MAX(seat->delay_ms * 2, RESTART_MS_MIN), RESTART_MS_MAX);
-	seat->due_ms = now + seat->delay_ms;
+	slot->delay_ms = now - slot->started_ms >= STABLE_MS ? 0 : MIN(MAX(slot->delay_ms * 2, RESTART_MS_MIN), RESTART_MS_MAX);
+	slot->due_ms = now + slot->delay_ms;
 	if (WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM) {
-		say(FERMATA_LOG_WARNING, "process ended pid=%d: its job took too long; it is replaced", (int)seat->pid);
+		log_line(FERMATA_LOG_WARNING, "process ended pid=%d: its job took too long; it is replaced", (int)slot->pid);
 	} else if (WIFSIGNALED(status)) {
-		say(FERMATA_LOG_WARNING, "process ended pid=%d: killed by signal %d; it is replaced in %d ms", (int)seat->pid,
-			WTERMSIG(status), (int)seat->delay_ms);
+		log_line(FERMATA_LOG_WARNING, "process ended pid=%d: killed by signal %d; it is replaced in %d ms", (int)slot->pid,
+			WTERMSIG(status), (int)slot->delay_ms);
 	} else {
-		say(FERMATA_LOG_WARNING, "process ended pid=%d: exit code %d; it is replaced in %d ms", (int)seat->pid,
-			WEXITSTATUS(status), (int)seat->delay_ms);
+		log_line(FERMATA_LOG_WARNING, "process ended pid=%d: exit code %d; it is replaced in %d ms", (int)slot->pid,
+			WEXITSTATUS(status), (int)slot->delay_ms);
 	}
-	seat->pid = 0;
+	slot->pid = 0;
 }
 
 /* Forks a job process. Returns true in the new process. */
-static bool fork_one(job_seat *seat, const sigset_t *before, pid_t supervisor)
+static bool fork_one(job_slot *slot, const sigset_t *before, pid_t supervisor)
 {
 	uint64_t now = now_ms();
 	pid_t pid = fork();
@@ -111,35 +111,35 @@ static bool fork_one(job_seat *seat, const sigset_t *before, pid_t supervisor)
 		if (getppid() != supervisor) {
 			_exit(0);
 		}
-		here.busy = seat->busy;
+		here.busy = slot->busy;
 		return true;
 	}
 	if (pid < 0) {
-		say(FERMATA_LOG_ERROR, "a process cannot be started: fork: %s", strerror(errno));
-		seat->due_ms = now + RESTART_MS_MAX;
+		log_line(FERMATA_LOG_ERROR, "a process cannot be started: fork: %s", strerror(errno));
+		slot->due_ms = now + RESTART_MS_MAX;
 	} else {
-		seat->pid = pid;
-		seat->started_ms = now;
-		say(FERMATA_LOG_INFO, "process started pid=%d", (int)pid);
+		slot->pid = pid;
+		slot->started_ms = now;
+		log_line(FERMATA_LOG_INFO, "process started pid=%d", (int)pid);
 	}
 	return false;
 }
 
-static void end_all(job_seat *seats, uint32_t len)
+static void end_all(job_slot *slots, uint32_t len)
 {
 	uint64_t until = now_ms() + END_MS_MAX;
 	for (uint32_t left = len; left;) {
 		bool late = now_ms() >= until;
 		left = 0;
 		for (uint32_t i = 0; i < len; i++) {
-			if (!seats[i].pid) {
+			if (!slots[i].pid) {
 				continue;
 			}
 			if (late) {
-				kill(seats[i].pid, SIGKILL);
+				kill(slots[i].pid, SIGKILL);
 			}
-			if (waitpid(seats[i].pid, NULL, late ? 0 : WNOHANG) != 0) {
-				seats[i].pid = 0;
+			if (waitpid(slots[i].pid, NULL, late ? 0 : WNOHANG) != 0) {
+				slots[i].pid = 0;
 			} else {
 				left++;
 			}
@@ -161,35 +161,35 @@ bool fermata_job_supervise(fermata_jobs *jobs, FmCompanion *companion)
 	sigaddset(&chld, SIGCHLD);
 	sigprocmask(SIG_BLOCK, &chld, &before);
 	int children = signalfd(-1, &chld, SFD_NONBLOCK | SFD_CLOEXEC);
-	job_seat *seats = calloc(jobs->processes, sizeof(job_seat));
+	job_slot *slots = calloc(jobs->processes, sizeof(job_slot));
 	bool *busy = mmap(NULL, jobs->processes * sizeof(bool), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	if (children < 0 || !seats || busy == MAP_FAILED) {
-		say(FERMATA_LOG_ERROR, "cannot start: %s", strerror(errno));
+	if (children < 0 || !slots || busy == MAP_FAILED) {
+		log_line(FERMATA_LOG_ERROR, "cannot start: %s", strerror(errno));
 		return false;
 	}
 	for (uint32_t i = 0; i < jobs->processes; i++) {
-		seats[i].busy = &busy[i];
+		slots[i].busy = &busy[i];
 	}
 	for (;;) {
 		int timeout_ms = -1;
 		uint64_t now = now_ms();
 		for (uint32_t i = 0; i < jobs->processes; i++) {
-			job_seat *seat = &seats[i];
-			if (!seat->pid && seat->due_ms <= now && fork_one(seat, &before, supervisor)) {
+			job_slot *slot = &slots[i];
+			if (!slot->pid && slot->due_ms <= now && fork_one(slot, &before, supervisor)) {
 				close(children);
-				free(seats);
+				free(slots);
 				return true;
 			}
-			if (!seat->pid) {
-				int left_ms = seat->due_ms > now ? (int)(seat->due_ms - now) : 0;
+			if (!slot->pid) {
+				int left_ms = slot->due_ms > now ? (int)(slot->due_ms - now) : 0;
 				timeout_ms = timeout_ms < 0 ? left_ms : MIN(timeout_ms, left_ms);
 			}
 		}
 		struct pollfd fds[] = {{.fd = jobs->life[0], .events = POLLIN}, {.fd = children, .events = POLLIN}};
 		poll(fds, 2, timeout_ms);
 		if (fds[0].revents) {
-			end_all(seats, jobs->processes);
-			free(seats);
+			end_all(slots, jobs->processes);
+			free(slots);
 			return false;
 		}
 		struct signalfd_siginfo info;
@@ -197,8 +197,8 @@ bool fermata_job_supervise(fermata_jobs *jobs, FmCompanion *companion)
 		}
 		for (uint32_t i = 0; i < jobs->processes; i++) {
 			int status;
-			if (seats[i].pid && waitpid(seats[i].pid, &status, WNOHANG) > 0) {
-				on_end(&seats[i], status);
+			if (slots[i].pid && waitpid(slots[i].pid, &status, WNOHANG) > 0) {
+				on_end(&slots[i], status);
 			}
 		}
 	}
@@ -358,7 +358,7 @@ static void note_busy(bool busy)
 	fm_companion_count(here.companion, busy ? FM_COMPANION_JOB_BEGINS : FM_COMPANION_JOB_ENDS);
 }
 
-static void tell_fatal(int fd, uint32_t bytes_max)
+static void reply_fatal(int fd, uint32_t bytes_max)
 {
 	FmStr message = PG(last_error_message) ? fermata_str(PG(last_error_message)) : FERMATA_LITERAL("a fatal error");
 	message.len = MIN(message.len, bytes_max);
@@ -388,7 +388,7 @@ static void run(const fermata_jobs *jobs, const fermata_job_head *head, int fd)
 		fermata_fiber_returned();
 		fermata_clean_up();
 	} zend_catch {
-		tell_fatal(fd, jobs->bytes_max);
+		reply_fatal(fd, jobs->bytes_max);
 		FERMATA_EACH_PART(on_fatal, fermata_this_fiber())
 		fermata_changes_abandoned();
 		free(given);
