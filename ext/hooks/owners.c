@@ -89,7 +89,7 @@ typedef struct ownership {
 	fermata_claim *claims;
 	const fermata_fiber *inside[2]; /* by side: fiber inside a call */
 	const fermata_fiber *selects[2]; /* by side: fiber in stream_select() for this connection only */
-	const fermata_fiber *asker;     /* fiber that has written, if no fiber has read since */
+	const fermata_fiber *requester; /* fiber that has written, if no fiber has read since */
 	const fermata_fiber *writer;    /* last writer; compared, never dereferenced */
 } ownership;
 
@@ -267,7 +267,7 @@ static void become_free(ownership *it, int fd, const fermata_fiber *by, bool has
 	it->unanswered = 0;
 	it->reply = (redis_reply){0};
 	it->is_late = it->is_cut_short = false;
-	it->asker = NULL;
+	it->requester = NULL;
 	it->protocol = PROTOCOL_NEW;
 	it->arguments_left = 0;
 	it->bytes_left = 0;
@@ -295,9 +295,9 @@ static bool is_inside(const ownership *it, int fd, const fermata_fiber *self, fe
 		return true;
 	}
 	/* The fiber that waits for a reply has to read it first. */
-	return side == FERMATA_SIDE_WRITE && how != SHARING_KEPT && it->asker && it->asker != self
-		&& (it->inside[FERMATA_SIDE_READ] == it->asker || it->inside[FERMATA_SIDE_WRITE] == it->asker
-			|| it->selects[FERMATA_SIDE_READ] == it->asker || it->selects[FERMATA_SIDE_WRITE] == it->asker || queues(it->asker, fd));
+	return side == FERMATA_SIDE_WRITE && how != SHARING_KEPT && it->requester && it->requester != self
+		&& (it->inside[FERMATA_SIDE_READ] == it->requester || it->inside[FERMATA_SIDE_WRITE] == it->requester
+			|| it->selects[FERMATA_SIDE_READ] == it->requester || it->selects[FERMATA_SIDE_WRITE] == it->requester || queues(it->requester, fd));
 }
 
 /* Returns true if the call may start. `mine` is the fiber's place in the queue; NULL if it is not queued. */
@@ -311,7 +311,7 @@ static bool may_go_on(ownership *it, int fd, const fermata_fiber *self, fermata_
 	}
 	if (how == SHARING_IN_PLACE) {
 		/* A fiber may write its request in parts, and no other request may come between them. */
-		return side == FERMATA_SIDE_READ || it->asker == self || EXPECTED(!owners.turns.first) || !is_behind(self, fd, mine);
+		return side == FERMATA_SIDE_READ || it->requester == self || EXPECTED(!owners.turns.first) || !is_behind(self, fd, mine);
 	}
 	if (it->claims && is_family(it->claims->fiber, self)) {
 		/* A new exchange starts only after the queued fibers have run. */
@@ -499,12 +499,12 @@ void fermata_owner_leave(int fd, fermata_side side, bool is_done, bool is_timed_
 	}
 	it->inside[side] = NULL;
 	if (EXPECTED(is_done)) {
-		it->asker = side == FERMATA_SIDE_WRITE ? fermata_this_fiber() : NULL;
+		it->requester = side == FERMATA_SIDE_WRITE ? fermata_this_fiber() : NULL;
 		it->writer = side == FERMATA_SIDE_WRITE ? fermata_this_fiber() : it->writer;
 		it->has_replied |= side == FERMATA_SIDE_READ;
 		/* A late reply cannot be matched to its request, except with Redis, whose replies are counted. */
 		it->is_late &= it->protocol != PROTOCOL_REDIS;
-	} else if (UNEXPECTED(is_timed_out && side == FERMATA_SIDE_READ && it->asker)) {
+	} else if (UNEXPECTED(is_timed_out && side == FERMATA_SIDE_READ && it->requester)) {
 		it->is_late = true;
 	}
 	if (UNEXPECTED(owners.turns.first)) {
@@ -760,8 +760,8 @@ static void give_back(fermata_claim *mine, bool has_failed)
 			break;
 		}
 	}
-	if (it->asker == mine->fiber && it->claims) {
-		it->asker = NULL;
+	if (it->requester == mine->fiber && it->claims) {
+		it->requester = NULL;
 	}
 	const fermata_fiber *by = mine->fiber;
 	forget_claim(mine);
@@ -838,8 +838,8 @@ static void on_move(fermata_fiber *from, fermata_fiber *to)
 				it->selects[side] = to;
 			}
 		}
-		if (it->asker == from) {
-			it->asker = to;
+		if (it->requester == from) {
+			it->requester = to;
 		}
 	}
 }
@@ -862,7 +862,7 @@ const fermata_fiber *fermata_owner_waited_for(int fd, const fermata_fiber *by)
 		}
 	}
 	/* A writer outside the queue may already have finished. */
-	return it->asker && it->asker != by && queues(it->asker, fd) ? it->asker : NULL;
+	return it->requester && it->requester != by && queues(it->requester, fd) ? it->requester : NULL;
 }
 
 static void on_stop(void)
