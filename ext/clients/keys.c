@@ -128,7 +128,7 @@ static ZEND_COLD void refuse_suspended(void)
 }
 
 /* Wakes all waiters of the key with `result`. */
-static ZEND_COLD void tell_all(uintptr_t key, fermata_turn result)
+static ZEND_COLD void wake_all(uintptr_t key, fermata_turn result)
 {
 	for (fermata_waiter *one = turns.first, *next; one; one = next) {
 		next = one->next;
@@ -267,13 +267,13 @@ fermata_turn fermata_guard_queue(uintptr_t key, bool begins)
 		}
 	}
 	fermata_note_awaited(self, 0);
-	bool is_told = !mine.waiter.list;
+	bool is_woken = !mine.waiter.list;
 	fermata_waiters_remove(&mine.waiter);
 	if (EXPECTED(is_mine)) {
 		hold_for_call(key);
 		return FERMATA_TURN_MINE;
 	}
-	if (!is_told) {
+	if (!is_woken) {
 		if (waited == FERMATA_WAIT_DUE) {
 			throw_late(key);
 		}
@@ -294,7 +294,7 @@ void fermata_guard_drop(uintptr_t key)
 	if (keys.is_on) {
 		zend_hash_index_del(&keys.suspects, key);
 		zend_hash_index_del(&keys.held, key);
-		tell_all(key, FERMATA_TURN_GONE);
+		wake_all(key, FERMATA_TURN_GONE);
 	}
 }
 
@@ -302,7 +302,7 @@ void fermata_guard_leave_to_ended_owner(uintptr_t key, const fermata_fiber *fibe
 {
 	if (fermata_guard_holder(key) == fiber) {
 		hold(key, &ended_owner, 0);
-		tell_all(key, FERMATA_TURN_REFUSED);
+		wake_all(key, FERMATA_TURN_REFUSED);
 	}
 }
 
@@ -393,7 +393,7 @@ static void end_key(uintptr_t key, uintptr_t flags, fermata_fiber *fiber, void (
 		hold(key, NULL, LINGERS);
 	} else {
 		hold(key, &ended_owner, 0);
-		tell_all(key, FERMATA_TURN_REFUSED);
+		wake_all(key, FERMATA_TURN_REFUSED);
 	}
 }
 

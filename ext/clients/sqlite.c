@@ -117,8 +117,8 @@ typedef struct connection {
 	void *pdo; /* pdo_dbh_t; NULL = SQLite3 or unknown */
 	later *first, *last;
 	/* fiber whose next call reports that a change was undone, and SQLite's result code; NULL = none */
-	const fermata_fiber *untold;
-	int untold_result;
+	const fermata_fiber *unreported;
+	int unreported_result;
 	/* file and line where the open transaction was started; line 0 = no open transaction */
 	uint32_t begun_line;
 	char begun_in[PLACE_BYTES_MAX];
@@ -158,7 +158,7 @@ FERMATA_SLOT(slot_of_sqlite, part)
 
 static fermata_fiber ender; /* owner of connections that a task is about to clean up */
 static bool is_ready, is_settling;
-static bool may_tell; /* a connection may have a failure that has to be reported to a handler */
+static bool may_report; /* a connection may have a failure that has to be reported to a handler */
 static uint32_t calls_len; /* number of running calls of all fibers */
 
 static bool enter(struct fermata_sqlite_call *it, database *db);
@@ -167,7 +167,7 @@ static bool may_commit(statement *self);
 static int finalize_later(void *it);
 static int reset_later(void *it);
 static int end_now(statement *self, int (*by)(statement *it), const fermata_fiber *whose);
-static bool tell(connection *at, int result);
+static bool report(connection *at, int result);
 
 /* Connections */
 
@@ -735,9 +735,9 @@ static bool enter_call(struct fermata_sqlite_call *it, database *db)
 			return false;
 		}
 	}
-	if (UNEXPECTED(it->at && it->at->untold && it->at->untold == fermata_this_fiber() && may_wait(it))) {
-		it->at->untold = NULL;
-		tell(it->at, it->at->untold_result);
+	if (UNEXPECTED(it->at && it->at->unreported && it->at->unreported == fermata_this_fiber() && may_wait(it))) {
+		it->at->unreported = NULL;
+		report(it->at, it->at->unreported_result);
 		if (EG(exception)) {
 			leave(it);
 			return false;
@@ -783,20 +783,20 @@ static void leave(struct fermata_sqlite_call *it)
 static void forget_whose(const fermata_fiber *fiber)
 {
 	connection *at;
-	may_tell = false;
+	may_report = false;
 	ZEND_HASH_FOREACH_PTR(&connections, at) {
 		for (later *one = at->first; one; one = one->next) {
 			one->whose = one->whose == fiber ? NULL : one->whose;
-			may_tell |= one->whose != NULL;
+			may_report |= one->whose != NULL;
 		}
-		at->untold = at->untold == fiber ? NULL : at->untold;
-		may_tell |= at->untold != NULL;
+		at->unreported = at->unreported == fiber ? NULL : at->unreported;
+		may_report |= at->unreported != NULL;
 	} ZEND_HASH_FOREACH_END();
 }
 
 static void on_clean_up(fermata_fiber *fiber)
 {
-	if (UNEXPECTED(is_ready && may_tell)) {
+	if (UNEXPECTED(is_ready && may_report)) {
 		forget_whose(fiber);
 	}
 	while (UNEXPECTED(slot(fiber)->innermost)) {
@@ -818,7 +818,7 @@ static void add_later(connection *at, int (*by)(void *it), void *it)
 	*one = (later){NULL, by, it, has_handler ? fermata_this_fiber() : NULL};
 	if (has_handler) {
 		fermata_touch(fermata_this_fiber(), part);
-		may_tell = true;
+		may_report = true;
 	}
 	if (at->first) {
 		at->last->next = one;
@@ -922,7 +922,7 @@ static bool is_in(const char *class, const char *function)
 
 /* Reports a failure to the handler, if it is in a function of the extension, or if it releases its last variable for the
  * statement, as for an exception in a destructor. Returns false if neither applies. */
-static ZEND_COLD bool tell(connection *at, int result)
+static ZEND_COLD bool report(connection *at, int result)
 {
 	bool is_handler = fermata_hook_is_loop() && fermata.handling && !fermata.forked && !fermata_is_retired() && !is_settling
 		&& !at->is_left && !fermata_fibers_is_unwinding();
@@ -939,12 +939,12 @@ static ZEND_COLD void note_undone(database *db, int result, const fermata_fiber 
 	}
 	if (at && whose && whose == fermata_this_fiber()) {
 		/* SQLite3Stmt::reset() reports the failure itself. */
-		if (is_in("SQLite3Stmt", "reset") || tell(at, result)) {
+		if (is_in("SQLite3Stmt", "reset") || report(at, result)) {
 			return;
 		}
-	} else if (at && whose && !at->untold) {
-		at->untold = whose;
-		at->untold_result = result;
+	} else if (at && whose && !at->unreported) {
+		at->unreported = whose;
+		at->unreported_result = result;
 	}
 	const char *text = sqlite.text_of(result);
 	char line[PLACE_BYTES_MAX];
@@ -1159,10 +1159,10 @@ static ZEND_COLD void end_failed(statement *self)
 }
 
 /* Reports a failed row in fetchAll(), which treats it as the end of the rows and then commits the writes. */
-static ZEND_COLD void tell_fetch_all(const struct fermata_sqlite_call *it, const statement *self, int result)
+static ZEND_COLD void report_fetch_all(const struct fermata_sqlite_call *it, const statement *self, int result)
 {
 	if (!FERMATA_FETCH_ALL_TELLS && !sqlite.is_readonly((statement *)self) && is_in("PDOStatement", "fetchAll")) {
-		tell(it->at, result & SQLITE_PRIMARY);
+		report(it->at, result & SQLITE_PRIMARY);
 	}
 }
 
@@ -1184,7 +1184,7 @@ static int hooked_step(statement *self)
 		note_step(self, result);
 		if (UNEXPECTED(result != SQLITE_ROW && result != SQLITE_DONE)) {
 			end_failed(self);
-			tell_fetch_all(&call, self, result);
+			report_fetch_all(&call, self, result);
 		}
 	}
 	leave(&call);
