@@ -75,7 +75,7 @@ static void forget(int fd)
 	}
 }
 
-static void tell(int fd, short happened);
+static void notify(int fd, short happened);
 
 bool fermata_watch(fermata_watcher *watcher, int fd, short events, short *why)
 {
@@ -97,7 +97,7 @@ bool fermata_watch(fermata_watcher *watcher, int fd, short events, short *why)
 		}
 		if (it->first) {
 			/* The core does not watch the descriptor for its other watchers either. */
-			tell(fd, POLLNVAL);
+			notify(fd, POLLNVAL);
 		}
 		return false;
 	}
@@ -139,23 +139,23 @@ uint32_t fermata_watchers_len(void)
 	return table.watchers_len;
 }
 
-static void tell(int fd, short happened)
+static void notify(int fd, short happened)
 {
 	short failed = POLLERR | POLLHUP | POLLNVAL;
-	fermata_watcher *watcher = table.at[fd].first, *told = NULL;
+	fermata_watcher *watcher = table.at[fd].first, *notified = NULL;
 	while (watcher) {
 		fermata_watcher *next = watcher->next;
 		if (happened & (watcher->events | failed)) {
 			unlink_watcher(watcher);
 			/* Remove all watchers first, so that one that watches again is not notified twice. */
-			watcher->next = told;
-			told = watcher;
+			watcher->next = notified;
+			notified = watcher;
 		}
 		watcher = next;
 	}
-	while (told) {
-		watcher = told;
-		told = watcher->next;
+	while (notified) {
+		watcher = notified;
+		notified = watcher->next;
 		watcher->ready(watcher, happened);
 	}
 }
@@ -167,14 +167,14 @@ void fermata_watch_ready(const FmEvent *event)
 		return;
 	}
 	table.at[fd].armed = 0;
-	tell(fd, happened_of(event->code));
+	notify(fd, happened_of(event->code));
 	descriptor *it = &table.at[fd];
 	if (it->first && !it->armed) {
 		short events = wanted(it);
 		if (fm_watch(fermata.worker, fd, interest_of(events), NULL) == FM_OK) {
 			it->armed = events;
 		} else {
-			tell(fd, POLLNVAL);
+			notify(fd, POLLNVAL);
 		}
 	}
 }
@@ -186,7 +186,7 @@ void fermata_watch_closing(int fd)
 	}
 	table.at[fd].armed = 0;
 	forget(fd);
-	tell(fd, POLLNVAL);
+	notify(fd, POLLNVAL);
 }
 
 static void watches_free(void)
