@@ -461,7 +461,7 @@ zend_module_entry fermata_module_entry = {
 #ifdef COMPILE_DL_FERMATA
 /* Explains PHP's warning "module already loaded": logs the name of the file in use. Of two extensions with the same name PHP keeps
  * the first, and does not report its file. */
-static void tell_other(const zend_module_entry *first)
+static void warn_other(const zend_module_entry *first)
 {
 	Dl_info used, unused;
 	if (!dladdr((void *)(uintptr_t)first->module_startup_func, &used) || !dladdr((void *)(uintptr_t)zm_startup_fermata, &unused)) {
@@ -479,7 +479,7 @@ ZEND_DLEXPORT zend_module_entry *get_module(void)
 {
 	const zend_module_entry *first = zend_hash_str_find_ptr(&module_registry, ZEND_STRL("fermata"));
 	if (first) {
-		tell_other(first);
+		warn_other(first);
 	}
 	return &fermata_module_entry;
 }

@@ -84,7 +84,7 @@ ZEND_COLD void fermata_log_exception(uint32_t level)
 }
 
 /* Logs a failure that sends no response. Allocates nothing, because memory may be exhausted. */
-static void tell(const char *prefix, FmStr message, const FmDetail *detail)
+static void log_detailed(const char *prefix, FmStr message, const FmDetail *detail)
 {
 	char text[LOG_LINE_BYTES_MAX];
 	fm_worker_log_at(fermata.worker, FERMATA_LOG_ERROR, false,
@@ -95,7 +95,7 @@ static void fail(FmStr message, const FmDetail *detail)
 {
 	if (fermata_run.fiber->future) {
 		/* There is no request; the awaiting code receives the exception. */
-		tell("task: ", message, detail);
+		log_detailed("task: ", message, detail);
 	} else if (fermata_run.socket) {
 		/* The client only receives the close code; the details go to the log. */
 		char text[LOG_LINE_BYTES_MAX];
@@ -104,11 +104,11 @@ static void fail(FmStr message, const FmDetail *detail)
 	} else if (fermata_run.stream) {
 		if (fm_stream_fail(fermata.worker, fermata_run.stream, message, detail) != FM_OK) {
 			/* The stream's client has already disconnected. */
-			tell("", message, detail);
+			log_detailed("", message, detail);
 		}
 	} else if (fm_fail(fermata.worker, fermata_run.request->event.request, FERMATA_STATUS_ERROR, message, detail) != FM_OK) {
 		/* The client has disconnected, or has already received a response. */
-		tell("", message, detail);
+		log_detailed("", message, detail);
 	}
 }
 
@@ -347,7 +347,7 @@ ZEND_COLD void fermata_after_fatal(void)
 		fermata.handling = false;
 		fail(message, &detail);
 	} else if (seen) {
-		tell("after a handler: ", message, &detail);
+		log_detailed("after a handler: ", message, &detail);
 	}
 	if (fatal.message) {
 		zend_string_release(fatal.message);

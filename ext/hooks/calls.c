@@ -344,9 +344,9 @@ static int hooked_select(int numbers, fd_set *readable, fd_set *writable, fd_set
 			result = fermata_hook_hold_fds(fds, len, due_ms);
 			continue;
 		}
-		bool is_told = is_alone && fermata_owner_begin_wait(fds[0].fd, side);
+		bool is_registered = is_alone && fermata_owner_begin_wait(fds[0].fd, side);
 		result = len ? fermata_hook_wait_fds(fds, len, due_ms) : fermata_hook_wait(due_ms);
-		if (is_told) {
+		if (is_registered) {
 			fermata_owner_end_wait(fds[0].fd, side);
 		}
 		for (nfds_t i = 0; i < len; i++) {

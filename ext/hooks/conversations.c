@@ -266,7 +266,7 @@ static void describe_handler(char *text, size_t size)
 }
 
 /* Logs that a connection was shut down. If handlers share the connection, this is a warning, since its next user gets an error. */
-static ZEND_COLD void say(int fd, bool is_own)
+static ZEND_COLD void log_shut_down(int fd, bool is_own)
 {
 	char peer[PEER_BYTES_MAX], who[METHOD_BYTES_MAX + PATH_BYTES_MAX], line[LINE_BYTES_MAX];
 	describe_peer(fd, peer, sizeof(peer));
@@ -302,7 +302,7 @@ void fermata_conversation_end(int fd)
 			fermata_fiber *self = fermata_this_fiber();
 			it->is_over = true;
 			slot(self)->ended++;
-			say(fd, slot(self)->since && it->user == slot(self)->since && it->begun_at > slot(self)->since);
+			log_shut_down(fd, slot(self)->since && it->user == slot(self)->since && it->begun_at > slot(self)->since);
 		}
 		shutdown(fd, SHUT_RDWR);
 		fermata_conversation_discard(fd);

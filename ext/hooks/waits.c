@@ -163,7 +163,7 @@ uint64_t fermata_hook_clock_ms(void)
 	return (uint64_t)now.tv_sec * MS_PER_S + (uint64_t)now.tv_nsec / NS_PER_MS;
 }
 
-static ZEND_COLD void say_held_too_long(void)
+static ZEND_COLD void log_held_too_long(void)
 {
 	char line[LINE_BYTES_MAX];
 	int len = snprintf(line, sizeof(line), "%s:%u: a call that PHP cannot wait in was given up after %d ms for which it has held "
@@ -185,7 +185,7 @@ int fermata_hook_poll_bounded(struct pollfd *fds, nfds_t len, int timeout_ms)
 	if (UNEXPECTED(ready == 0 && !is_short)) {
 		slot(self)->held_ms = HELD_MS_MAX;
 		if (left) {
-			say_held_too_long();
+			log_held_too_long();
 		}
 		fermata_conversation_end_all(fds, len);
 	}

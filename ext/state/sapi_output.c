@@ -269,14 +269,14 @@ static const char *name_of(int type)
 }
 
 /* In a handler, messages that PHP would display or log go to the server's log with the request. PHP still stores the last error. */
-static void tell_error(int type, zend_string *file, const uint32_t line, zend_string *message)
+static void log_error(int type, zend_string *file, const uint32_t line, zend_string *message)
 {
 	const char *name = name_of(type & E_ALL);
 	if (!fermata_is_handlers() || !name) {
 		show_error(type, file, line, message);
 		return;
 	}
-	bool is_told = (EG(error_reporting) & type & E_ALL) && (PG(display_errors) || PG(log_errors)) && EG(error_handling) == EH_NORMAL;
+	bool is_logged = (EG(error_reporting) & type & E_ALL) && (PG(display_errors) || PG(log_errors)) && EG(error_handling) == EH_NORMAL;
 	uint8_t display = PG(display_errors);
 	bool log = PG(log_errors);
 	PG(display_errors) = 0;
@@ -285,7 +285,7 @@ static void tell_error(int type, zend_string *file, const uint32_t line, zend_st
 	show_error(type, file, line, message);
 	PG(display_errors) = display;
 	PG(log_errors) = log;
-	if (is_told) {
+	if (is_logged) {
 		FmDetail detail;
 		char text[LINE_BYTES_MAX];
 		fermata_detail(&detail);
@@ -358,7 +358,7 @@ void fermata_stray_start(void)
 	/* Output to a client blocks only when its queue is full, or at flush(). */
 	php_output_set_implicit_flush(0);
 	show_error = zend_error_cb;
-	zend_error_cb = tell_error;
+	zend_error_cb = log_error;
 	/* Output that the script wrote before it started the server was not a response, so headers count as not sent. */
 	SG(headers_sent) = 0;
 	had_no_headers = SG(request_info).no_headers;

@@ -311,7 +311,7 @@ static bool run_check(const fermata_server *server)
 }
 
 /* Passes the layout of PHP's frames, with which the master finds the current line of a handler that blocks its worker's loop. */
-static void tell_frames(FmServer *core)
+static void set_frames(FmServer *core)
 {
 	FmFrames frames = {
 		.current = (uintptr_t)&EG(current_execute_data),
@@ -334,7 +334,7 @@ static void tell_frames(FmServer *core)
 }
 
 /* Sets the banner's text about PHP, and warns if OPcache is loaded but disabled. */
-static void tell_program(FmServer *core)
+static void set_program(FmServer *core)
 {
 	char name[128];
 	bool loaded = zend_get_extension("Zend OPcache") != NULL;
@@ -419,8 +419,8 @@ ZEND_METHOD(Fermata_Server, run)
 
 	FmServer *core = server->core;
 	server->core = NULL;
-	tell_frames(core);
-	tell_program(core);
+	set_frames(core);
+	set_program(core);
 	if (!fermata_jobs_open(server, core) || !fermata_peers_open(server, fm_server_workers(core))) {
 		fm_server_free(core);
 		fermata_jobs_end(server, 0);
