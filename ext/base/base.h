@@ -105,7 +105,7 @@ bool fermata_handler_takes(const fermata_handler *handler, const char *what, con
 bool fermata_strings_check(HashTable *list, uint32_t argument);
 
 /* opcache.c */
-void fermata_opcache_tell_time(time_t now);
+void fermata_opcache_set_time(time_t now);
 
 /* clock.c: returns CLOCK_MONOTONIC in nanoseconds. */
 uint64_t fermata_now_ns(void);

@@ -10,7 +10,7 @@
 static struct {
 	zend_ini_entry *protection; /* NULL = no OPcache, or no protection */
 	zend_long seconds;
-	time_t told; /* time of the last update; 0 = none */
+	time_t set_at; /* time of the last update; 0 = none */
 } opcache;
 
 /* Changes the value only inside OPcache. The INI entry, its text, and changes by handlers are not affected. */
@@ -36,15 +36,15 @@ static void find(void)
 /* Adapts opcache.file_update_protection to the current time. OPcache compares a file's time with its clock minus this value, and
  * the clock stands still. Subtracting the time since the start from the value, which may become negative, has the effect of a
  * running clock. */
-void fermata_opcache_tell_time(time_t now)
+void fermata_opcache_set_time(time_t now)
 {
-	if (EXPECTED(now == opcache.told)) {
+	if (EXPECTED(now == opcache.set_at)) {
 		return;
 	}
-	if (!opcache.told) {
+	if (!opcache.set_at) {
 		find();
 	}
-	opcache.told = now;
+	opcache.set_at = now;
 	if (opcache.protection) {
 		zend_long seconds = opcache.seconds - (zend_long)(now - (time_t)sapi_get_request_time());
 		/* 0 would disable the protection. */

@@ -391,11 +391,11 @@ static void add_addresses(zend_array *to, const fermata_request *request)
 	}
 }
 
-static void tell_time(zval *seconds, zval *precise)
+static void set_time(zval *seconds, zval *precise)
 {
 	struct timeval time;
 	gettimeofday(&time, NULL);
-	fermata_opcache_tell_time(time.tv_sec);
+	fermata_opcache_set_time(time.tv_sec);
 	ZVAL_LONG(seconds, time.tv_sec);
 	ZVAL_DOUBLE(precise, (double)time.tv_sec + (double)time.tv_usec / MICROSECONDS);
 }
@@ -403,7 +403,7 @@ static void tell_time(zval *seconds, zval *precise)
 static void add_time(zend_array *to)
 {
 	zval seconds, precise;
-	tell_time(&seconds, &precise);
+	set_time(&seconds, &precise);
 	zend_hash_update(to, known.names[REQUEST_TIME], &seconds);
 	zend_hash_update(to, known.names[REQUEST_TIME_FLOAT], &precise);
 }
@@ -573,7 +573,7 @@ static zend_array *change_last(const fermata_request *request, zend_array *other
 	}
 	char bracketed[BRACKETED_BYTES_MAX];
 	change_text(last.known[SERVER_NAME], server_name(host, address, bracketed));
-	tell_time(last.known[REQUEST_TIME], last.known[REQUEST_TIME_FLOAT]);
+	set_time(last.known[REQUEST_TIME], last.known[REQUEST_TIME_FLOAT]);
 	GC_ADDREF(last.params);
 	return last.params;
 }
