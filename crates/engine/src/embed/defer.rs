@@ -15,7 +15,7 @@ use crate::admin::stats::Counter;
 use crate::embed::event::{Event, Left};
 use crate::embed::waiting::WaitEvent;
 use crate::embed::waiting::Waiting;
-use crate::embed::watch::Watching;
+use crate::embed::watch::WatchedDescriptors;
 use crate::embed::wires::WireEvent;
 use crate::http::Http;
 use crate::http::deferred::DeferredRequest;
@@ -228,12 +228,12 @@ impl<D: Driver> Worker<D> {
     /// `PermissionDenied` for a file that is always ready, such as a regular one; other errors of
     /// the kernel.
     pub fn watch_descriptor(&mut self, fd: Fd, interest: Interest) -> io::Result<()> {
-        let watching = match &mut self.waiting.watching {
-            Some(watching) => watching,
+        let watched_descriptors = match &mut self.waiting.watched_descriptors {
+            Some(watched_descriptors) => watched_descriptors,
             None if interest == Interest::NONE => return Ok(()),
-            empty => empty.insert(Box::new(Watching::new(&mut self.net.driver)?)),
+            empty => empty.insert(Box::new(WatchedDescriptors::new(&mut self.net.driver)?)),
         };
-        watching.set(fd, interest)
+        watched_descriptors.set(fd, interest)
     }
 
     /// Notes that the application has returned at `unix_ms`.
@@ -357,10 +357,10 @@ impl Waiting {
     /// Queues ready descriptors for `next_wait_event`.
     #[cold]
     pub(crate) fn collect_watched<D: Driver>(&mut self, net: &mut Net<D>) {
-        let Some(watching) = &mut self.watching else {
+        let Some(watched_descriptors) = &mut self.watched_descriptors else {
             return;
         };
-        let (result, ready) = watching.collect();
+        let (result, ready) = watched_descriptors.collect();
         self.events.extend(ready.map(WaitEvent::Ready));
         if let Err(error) = result {
             let message = format!("cannot collect ready descriptors: {error}");

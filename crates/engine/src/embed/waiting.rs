@@ -7,7 +7,7 @@ use fermata_io::watch::Ready;
 
 use crate::embed::event::Left;
 use crate::embed::relayed::Items;
-use crate::embed::watch::Watching;
+use crate::embed::watch::WatchedDescriptors;
 use crate::embed::wires::WireEvent;
 use crate::id::RequestId;
 use crate::net::index::ConnectionIndex;
@@ -43,7 +43,7 @@ pub struct Waiting {
     /// Undelivered events. A disconnected client is listed once, a descriptor once per request.
     pub(crate) events: VecDeque<WaitEvent>,
     /// Watched descriptors of the application; `None` until the first.
-    pub(crate) watching: Option<Box<Watching>>,
+    pub(crate) watched_descriptors: Option<Box<WatchedDescriptors>>,
     /// Data of the last event of each kind.
     pub(crate) ready: Option<Ready>,
     pub(crate) wire: Option<WireEvent>,
@@ -64,7 +64,7 @@ impl Waiting {
             is_busy: false,
             is_full: false,
             events: VecDeque::new(),
-            watching: None,
+            watched_descriptors: None,
             ready: None,
             wire: None,
             items: Items::default(),
@@ -91,7 +91,7 @@ impl Waiting {
 
     /// Returns true if the application has started work that can still finish.
     pub(crate) fn can_finish(&self) -> bool {
-        let watched = self.watching.as_ref().map_or(0, |it| it.armed());
+        let watched = self.watched_descriptors.as_ref().map_or(0, |it| it.armed());
         self.is_busy && (!self.wake.is_never() || watched > 0 || !self.events.is_empty())
     }
 }

@@ -12,21 +12,21 @@ use fermata_io::{Driver, Fd};
 use crate::net::token::TOKEN_WATCH;
 
 /// The set, and the collected events.
-pub(crate) struct Watching {
+pub(crate) struct WatchedDescriptors {
     watch: Watch,
     found: Vec<Ready>,
 }
 
-impl Watching {
+impl WatchedDescriptors {
     /// Creates a set that `driver` reports.
     ///
     /// # Errors
     /// Errors of the kernel.
-    pub fn new<D: Driver>(driver: &mut D) -> io::Result<Watching> {
+    pub fn new<D: Driver>(driver: &mut D) -> io::Result<WatchedDescriptors> {
         let watch = Watch::new()?;
         driver.add_wake(watch.fd(), TOKEN_WATCH)?;
         let found = Vec::new();
-        Ok(Watching { watch, found })
+        Ok(WatchedDescriptors { watch, found })
     }
 
     /// Returns the number of watched descriptors.

@@ -110,7 +110,11 @@ impl<D: Driver> Worker<D> {
 
     /// Returns true if the application waits for something outside the process.
     fn waits_for_others(&self) -> bool {
-        let watched = self.waiting.watching.as_ref().map_or(0, |it| it.armed());
+        let watched = self
+            .waiting
+            .watched_descriptors
+            .as_ref()
+            .map_or(0, |it| it.armed());
         self.file_jobs.has_file_jobs() || (self.waiting.is_busy && watched > 0)
     }
 
