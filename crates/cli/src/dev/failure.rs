@@ -136,11 +136,11 @@ impl Failure {
     }
 
     /// Describes the exit of a running server.
-    pub fn ended(exit: &str, said: &str, thrown: &[Thrown]) -> Self {
-        if said.trim().is_empty() {
+    pub fn ended(exit: &str, startup_output: &str, thrown: &[Thrown]) -> Self {
+        if startup_output.trim().is_empty() {
             Self::of_text(&format!("the server has ended: {exit}"))
         } else {
-            Self::of(said, thrown)
+            Self::of(startup_output, thrown)
         }
     }
 }
@@ -191,8 +191,8 @@ mod tests {
             thrown("of before", 3),
         ];
         // Console output of Symfony and Laravel.
-        let said = "\nIn app.php line 2:\n\n  syntax error,   \n  unexpected end  \n";
-        let failure = Failure::of(said, &all);
+        let startup_output = "\nIn app.php line 2:\n\n  syntax error,   \n  unexpected end  \n";
+        let failure = Failure::of(startup_output, &all);
         assert_eq!(failure.message, "ParseError: syntax error, unexpected end");
         assert_eq!(failure.file.as_deref(), Some("/srv/app.php"));
         assert_eq!(failure.line, Some(2));
@@ -202,17 +202,24 @@ mod tests {
         );
         // A short message matches only together with its class or location.
         let all = [thrown("app", 4)];
-        for (said, line) in [
+        for (startup_output, line) in [
             ("In b.php line 4:\n\n  another app  \n", None),
             ("In app.php line 4:\n\n  app  \n", Some(4)),
             ("   ParseError\n\n  app\n", Some(4)),
         ] {
-            assert_eq!(Failure::of(said, &all).line, line, "{said}");
+            assert_eq!(
+                Failure::of(startup_output, &all).line,
+                line,
+                "{startup_output}"
+            );
         }
         // PHP's own message with a location takes precedence over recorded exceptions.
         let all = [thrown("of before", 3)];
-        let said = "PHP Fatal error:  of before in /srv/b.php on line 7";
-        assert_eq!(Failure::of(said, &all), Failure::of_text(said));
+        let startup_output = "PHP Fatal error:  of before in /srv/b.php on line 7";
+        assert_eq!(
+            Failure::of(startup_output, &all),
+            Failure::of_text(startup_output)
+        );
     }
 
     #[test]

@@ -159,8 +159,9 @@ impl Dev<'_> {
                 Turn::End => return,
                 Turn::Ended(exit) => {
                     self.running = None;
-                    let (said, thrown) = (self.program.said(), self.program.thrown());
-                    self.fail(Failure::ended(&exit, &said, &thrown));
+                    let (startup_output, thrown) =
+                        (self.program.startup_output(), self.program.thrown());
+                    self.fail(Failure::ended(&exit, &startup_output, &thrown));
                 }
                 // After a failed start, any changed file may repair the script, so start it again.
                 Turn::Changed(changes) if changes.is_of_pages_alone() && self.failure.is_none() => {
@@ -231,14 +232,14 @@ impl Dev<'_> {
         let (report, turn) = loop {
             match self.program.read(&mut next) {
                 Read::Report(report, turn) => break (report, turn),
-                Read::Ended(said) => {
-                    self.fail(Failure::of(&said, &self.program.thrown()));
+                Read::Ended(startup_output) => {
+                    self.fail(Failure::of(&startup_output, &self.program.thrown()));
                     return None;
                 }
                 Read::Nothing if Instant::now() > due => {
                     let seconds = READ_MAX.as_secs();
-                    let said = format!("the program has not called run() within {seconds} s");
-                    self.fail(Failure::of_text(&said));
+                    let text = format!("the program has not called run() within {seconds} s");
+                    self.fail(Failure::of_text(&text));
                     return None;
                 }
                 Read::Nothing => {}

@@ -23,7 +23,7 @@ use crate::php::Php;
 /// Time that a stopped process has to finish running requests.
 const DRAIN_MS: u64 = 1_000;
 /// Maximum output retained before run(); further output is printed immediately.
-const SAID_BYTES_MAX: usize = 256 * 1024;
+const STARTUP_OUTPUT_BYTES_MAX: usize = 256 * 1024;
 /// Maximum number of distinct startup lines that are stored, so that each is printed only once.
 const KNOWN_MAX: usize = 1_000;
 /// Maximum length of an output line; longer lines are split.
@@ -90,7 +90,7 @@ pub enum Read {
 #[derive(Debug, Default)]
 struct Output {
     generation: u64,
-    said: Vec<u8>,
+    startup_output: Vec<u8>,
     /// True once the server runs; output is then printed directly.
     is_shown: bool,
     /// Startup lines already printed, which are not repeated on each restart.
@@ -261,23 +261,23 @@ impl<'a> Program<'a> {
         match child.exit() {
             None => Read::Nothing,
             Some(exit) => {
-                let said = self.said();
-                Read::Ended(if said.trim().is_empty() {
+                let startup_output = self.startup_output();
+                Read::Ended(if startup_output.trim().is_empty() {
                     format!("the program has ended without calling run() ({exit})")
                 } else {
-                    said
+                    startup_output
                 })
             }
         }
     }
 
     /// Returns the retained output after the pipes close, or after one second. Output of a running server was printed already.
-    pub fn said(&self) -> String {
+    pub fn startup_output(&self) -> String {
         let due = Instant::now() + Duration::from_secs(1);
         while self.lock().open > 0 && Instant::now() < due {
             thread::sleep(LOOK);
         }
-        String::from_utf8_lossy(&self.lock().said).into_owned()
+        String::from_utf8_lossy(&self.lock().startup_output).into_owned()
     }
 
     /// Returns the exceptions that the most recent process recorded.
@@ -303,8 +303,8 @@ impl<'a> Program<'a> {
     pub fn show(&self) {
         let mut output = self.lock();
         output.is_shown = true;
-        let said = std::mem::take(&mut output.said);
-        for line in said.split_inclusive(|byte| *byte == b'\n') {
+        let startup_output = std::mem::take(&mut output.startup_output);
+        for line in startup_output.split_inclusive(|byte| *byte == b'\n') {
             // Compare lines without their timestamp.
             let text = line.iter().skip_while(|byte| **byte != b' ');
             if output.known.len() == KNOWN_MAX || output.known.insert(text.copied().collect()) {
@@ -351,8 +351,8 @@ fn pass_on(output: std::io::PipeReader, into: &Mutex<Output>, generation: u64) {
         if is_routine(&line) {
             continue;
         }
-        if is_current && !state.is_shown && state.said.len() < SAID_BYTES_MAX {
-            state.said.extend_from_slice(&line)
+        if is_current && !state.is_shown && state.startup_output.len() < STARTUP_OUTPUT_BYTES_MAX {
+            state.startup_output.extend_from_slice(&line)
         } else {
             drop(state);
             let _ = std::io::stderr().write_all(&line);

@@ -73,10 +73,10 @@ pub fn run(arguments: &Arguments) -> Result<(), Error> {
         .output()
         .map_err(at(php.program.display()))?;
     let Ok(json) = fs::read_to_string(&found) else {
-        let said = String::from_utf8_lossy(&output.stderr);
-        return Err(Error::Misuse(match said.trim() {
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        return Err(Error::Misuse(match stderr.trim() {
             "" => "the program has ended without calling run()".to_owned(),
-            said => format!("the program has no routes to tell: {said}"),
+            stderr => format!("the program has no routes to tell: {stderr}"),
         }));
     };
     let routes: Vec<Route> = serde_json::from_str(&json)?;
