@@ -33,7 +33,7 @@ impl JobId {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Waiter {
     /// No recipient (any more).
-    Nobody,
+    None,
     /// The caller that started the job, and blocks until it ends.
     Caller,
     /// A user that is notified, with a number of its choice.

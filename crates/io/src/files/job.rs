@@ -99,7 +99,7 @@ impl Job {
             data,
             keys,
             is_counted: false,
-            waiter: Waiter::Nobody,
+            waiter: Waiter::None,
         }
     }
 

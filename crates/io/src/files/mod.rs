@@ -292,7 +292,7 @@ impl Files {
     /// Abandons a job, which is still finished.
     pub fn forget(&mut self, id: JobId) {
         if let Some(job) = self.jobs.get_mut(&id) {
-            job.waiter = Waiter::Nobody;
+            job.waiter = Waiter::None;
         } else {
             self.take(id);
         }
@@ -516,7 +516,7 @@ impl Files {
     }
 
     fn record(&mut self, id: JobId, waiter: Waiter, outcome: Outcome) {
-        if waiter != Waiter::Nobody {
+        if waiter != Waiter::None {
             self.over.insert(id, outcome);
         }
         if let Waiter::User(user) = waiter {
