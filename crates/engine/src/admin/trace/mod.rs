@@ -56,7 +56,7 @@ struct Log {
     spare: Vec<Vec<u8>>,
     stamp: Stamp,
     /// Number of dropped lines not yet reported in the server's log.
-    untold: u64,
+    unreported: u64,
 }
 
 /// States when a response counts as complete.
@@ -106,7 +106,7 @@ impl Trace {
             worker,
             spare: Vec::new(),
             stamp: Stamp::default(),
-            untold: 0,
+            unreported: 0,
         });
         let spans = outbox.map(|outbox| Spans::new(settings, outbox));
         (counts_latency || log.is_some() || spans.is_some()).then(|| {
@@ -566,12 +566,12 @@ impl Tracing {
         };
         let dropped = log.sink.take_dropped();
         counts.add(Counter::AccessLogDropped, dropped);
-        log.untold += dropped;
-        if log.untold > 0
+        log.unreported += dropped;
+        if log.unreported > 0
             && let Some(told) = log.sink.failure()
         {
-            let message = format!("access_log: dropped {} lines: {told}", log.untold);
-            log.untold = 0;
+            let message = format!("access_log: dropped {} lines: {told}", log.unreported);
+            log.unreported = 0;
             server_log.write_limited(LogLevel::Warning, unix_ms, &message);
         }
     }
