@@ -20,7 +20,7 @@ pub(super) struct Consumer {
     /// lost message.
     pub seq: u64,
     /// Time of the last message or heartbeat of the consumer.
-    pub heard_ms: u64,
+    pub received_ms: u64,
     /// Time of the last delivered message, on a replicated stream.
     pub given_ms: u64,
     /// Whether the log still has the messages that were read before this consumer.
@@ -125,7 +125,7 @@ pub(super) struct Leader {
     /// Time of the last request to describe the stream.
     pub asked_ms: u64,
     /// Time of the last description by a leader with a majority.
-    pub heard_ms: u64,
+    pub received_ms: u64,
 }
 
 impl Consumer {
@@ -181,9 +181,9 @@ impl Consumer {
     pub fn go_live(&mut self, now_ms: u64) -> Option<Held> {
         let leader = Leader {
             asked_ms: now_ms,
-            heard_ms: now_ms,
+            received_ms: now_ms,
         };
-        self.heard_ms = now_ms;
+        self.received_ms = now_ms;
         let live = Stage::Live(Live {
             leader,
             is_ready: false,

@@ -101,12 +101,12 @@ impl Nats {
         if let Step::Reading(consumer) = &session.step
             && let Stage::Live(live) = &consumer.stage
         {
-            consumer_ms = response(consumer.heard_ms, CONSUMER_SILENCE_MS_MAX);
+            consumer_ms = response(consumer.received_ms, CONSUMER_SILENCE_MS_MAX);
             if let Some(since_ms) = consumer.copy.awaited_ms() {
                 copy_ms = response(since_ms.max(consumer.given_ms), COPY_SILENCE_MS_MAX);
             }
             if self.log.is_replicated {
-                leader_ms = response(live.leader.heard_ms, LEADER_SILENCE_MS_MAX);
+                leader_ms = response(live.leader.received_ms, LEADER_SILENCE_MS_MAX);
                 poll_ms = live.leader.asked_ms + LEADER_POLL_MS;
             }
             match (self.writer.state, oldest_ms) {

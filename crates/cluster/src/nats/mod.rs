@@ -244,7 +244,7 @@ impl Nats {
 
     /// Processes received bytes.
     pub fn handle_input(&mut self, bytes: &[u8], now_ms: u64) {
-        self.liveness.hear(now_ms);
+        self.liveness.note_received(now_ms);
         let mut input = std::mem::take(&mut self.input);
         let has_begun = !input.is_empty();
         input.extend_from_slice(bytes);
@@ -460,7 +460,7 @@ impl Nats {
 
     fn hear_consumer(&mut self, now_ms: u64) {
         if let Some(consumer) = self.link.consumer_mut() {
-            consumer.heard_ms = now_ms;
+            consumer.received_ms = now_ms;
         }
     }
 

@@ -110,7 +110,7 @@ impl Link {
 /// Times of received bytes, and the PINGs of a connection.
 pub(super) struct Liveness {
     /// Time of the last arrival of any bytes.
-    heard_ms: u64,
+    received_ms: u64,
     /// Time of the last arrival of bytes that continued an incomplete message.
     arrived_ms: u64,
     /// Time of the last PING.
@@ -124,7 +124,7 @@ pub(super) struct Liveness {
 impl Liveness {
     pub fn new(now_ms: u64) -> Liveness {
         Liveness {
-            heard_ms: now_ms,
+            received_ms: now_ms,
             arrived_ms: now_ms,
             pinged_ms: now_ms,
             pings: 0,
@@ -134,11 +134,11 @@ impl Liveness {
 
     /// Restarts all timeouts, because the TLS handshake has finished.
     pub fn restart(&mut self, now_ms: u64) {
-        (self.heard_ms, self.arrived_ms, self.pinged_ms) = (now_ms, now_ms, now_ms);
+        (self.received_ms, self.arrived_ms, self.pinged_ms) = (now_ms, now_ms, now_ms);
     }
 
-    pub fn hear(&mut self, now_ms: u64) {
-        self.heard_ms = now_ms;
+    pub fn note_received(&mut self, now_ms: u64) {
+        self.received_ms = now_ms;
     }
 
     /// Records that the bytes received now have continued an incomplete message.
@@ -165,7 +165,7 @@ impl Liveness {
     }
 
     pub fn silence_due_ms(&self) -> u64 {
-        self.heard_ms + SILENCE_MS_MAX
+        self.received_ms + SILENCE_MS_MAX
     }
 
     pub fn ping_due_ms(&self) -> u64 {

@@ -159,7 +159,7 @@ impl Nats {
         let consumer = Consumer {
             from,
             seq: 0,
-            heard_ms: now_ms,
+            received_ms: now_ms,
             given_ms: now_ms,
             trust,
             copy,
@@ -350,7 +350,7 @@ impl Nats {
             return Ok(());
         };
         if let Stage::Live(live) = &mut consumer.stage {
-            live.leader.heard_ms = now_ms;
+            live.leader.received_ms = now_ms;
         }
         if let Some(mark) = last_of(&answer, &self.log, consumer.from)
             && consumer.copy.expect(mark, now_ms) == Some(Verdict::Different)

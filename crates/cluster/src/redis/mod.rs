@@ -81,7 +81,7 @@ pub(crate) struct Redis {
     output: Vec<u8>,
     events: VecDeque<Event>,
     /// Time when the last bytes arrived.
-    heard_ms: u64,
+    received_ms: u64,
     /// Time when the last reply was complete, and time when bytes of an incomplete reply arrived.
     answered_ms: u64,
     arrived_ms: u64,
@@ -149,7 +149,7 @@ impl Redis {
             input: Vec::new(),
             output: Vec::new(),
             events: VecDeque::new(),
-            heard_ms: now_ms,
+            received_ms: now_ms,
             answered_ms: now_ms,
             arrived_ms: now_ms,
             read_ms: now_ms,
@@ -162,7 +162,7 @@ impl Redis {
     }
 
     pub fn handle_connected(&mut self, now_ms: u64) {
-        (self.now_ms, self.heard_ms, self.read_ms) = (now_ms, now_ms, now_ms);
+        (self.now_ms, self.received_ms, self.read_ms) = (now_ms, now_ms, now_ms);
         (self.answered_ms, self.arrived_ms) = (now_ms, now_ms);
         self.link.handle_connected();
         self.connections += 1;
@@ -214,7 +214,7 @@ impl Redis {
     }
 
     pub fn handle_input(&mut self, bytes: &[u8], now_ms: u64) {
-        (self.now_ms, self.heard_ms) = (now_ms, now_ms);
+        (self.now_ms, self.received_ms) = (now_ms, now_ms);
         let mut input = std::mem::take(&mut self.input);
         input.extend_from_slice(bytes);
         let mut taken = 0;
@@ -269,7 +269,7 @@ impl Redis {
         }
         if self.answer_due_ms() <= now_ms {
             self.fail("no answer in time");
-        } else if now_ms >= self.heard_ms + SILENCE_MS_MAX {
+        } else if now_ms >= self.received_ms + SILENCE_MS_MAX {
             self.fail("the connection is silent");
         } else if let Write::Refused { since_ms, retry_ms } = self.write
             && retry_ms <= now_ms
@@ -304,7 +304,7 @@ impl Redis {
         };
         self.answer_due_ms()
             .min(next_write)
-            .min(self.heard_ms + SILENCE_MS_MAX)
+            .min(self.received_ms + SILENCE_MS_MAX)
             .min(next_read)
     }
 
