@@ -195,9 +195,9 @@ impl Collecting {
     /// Returns true if the body is known to be too large. The edge then forwards the body from its start, which saves two copies
     /// per byte.
     fn is_to_stream(&self) -> bool {
-        let said = self.source.request.declared_length().unwrap_or_default();
+        let declared = self.source.request.declared_length().unwrap_or_default();
         let is_large = self.body.len() > INSTRUCT_BYTES_MAX
-            || (said > INSTRUCT_BYTES_MAX as u64 && !self.body.is_empty() && self.may_stream());
+            || (declared > INSTRUCT_BYTES_MAX as u64 && !self.body.is_empty() && self.may_stream());
         self.file.is_none() && is_large
     }
 }

@@ -194,13 +194,13 @@ fn extended(head: &Head, body: &[u8]) -> Option<String> {
             }
         }
     }
-    let said = if head.reason.is_empty() {
+    let reason_text = if head.reason.is_empty() {
         reason(head.status).to_owned()
     } else {
         String::from_utf8_lossy(&head.reason).into_owned()
     };
     let whole = serde_json::json!({
-        "code": head.status, "reason": said, "headers": headers, "body": body,
+        "code": head.status, "reason": reason_text, "headers": headers, "body": body,
     });
     Some(whole.to_string())
 }

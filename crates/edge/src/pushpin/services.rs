@@ -433,7 +433,7 @@ mod tests {
         services.put(question, |id| id.as_bytes().to_vec())
     }
 
-    fn told() -> Question {
+    fn notification() -> Question {
         Question::State(crate::pushpin::state::Question::Notify("x"))
     }
 
@@ -456,7 +456,7 @@ mod tests {
             OTHER,
             Question::Request(UpstreamExchangeId::of(0)),
         );
-        ask(&mut services, SESSIONS, told());
+        ask(&mut services, SESSIONS, notification());
         services.forget(ids[0]);
         assert!(services.may_ask(SESSIONS + 1, &Question::Request(UpstreamExchangeId::of(0))));
         for id in ids {
@@ -479,7 +479,7 @@ mod tests {
             services.outbox.clear();
         }
         assert!(!services.may_ask(OTHER, &Question::Request(UpstreamExchangeId::of(0))));
-        assert!(services.may_ask(SESSIONS, &told()));
+        assert!(services.may_ask(SESSIONS, &notification()));
     }
 
     #[test]

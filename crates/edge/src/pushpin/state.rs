@@ -138,12 +138,12 @@ mod tests {
         .expect("a service is named");
         assert!(state.note_id(&name("a"), b"c", b"1"));
         assert!(state.note_id(&name("a"), b"c", b"2"));
-        let told = state.take_updates(0, [name("b")].into_iter());
-        assert_eq!(told[&name("a")].get(&b"c"[..]), Some(&b"2".to_vec()));
-        assert_eq!(told.len(), 1);
+        let updates = state.take_updates(0, [name("b")].into_iter());
+        assert_eq!(updates[&name("a")].get(&b"c"[..]), Some(&b"2".to_vec()));
+        assert_eq!(updates.len(), 1);
         state.alive_ms = 5;
-        let told = state.take_updates(5, [name("b")].into_iter());
-        assert!(told[&name("b")].is_empty());
+        let updates = state.take_updates(5, [name("b")].into_iter());
+        assert!(updates[&name("b")].is_empty());
         assert_eq!(state.alive_ms, 5 + ALIVE_MS);
         assert!(
             state

@@ -23,12 +23,12 @@ impl Parts {
 pub(crate) fn routes(routes: &Routes, parts: Parts) -> Vec<String> {
     let mut lines = Vec::new();
     for rule in routes.rules() {
-        let mut say = |text: &str| lines.push(format!("routes, line {}: {text}", rule.line));
+        let mut report = |text: &str| lines.push(format!("routes, line {}: {text}", rule.line));
         if rule.session && !parts.has_sessions {
-            say("session has no effect without zmq_state");
+            report("session has no effect without zmq_state");
         }
         if rule.sockjs.is_some() && !parts.has_sockjs_url {
-            say("sockjs has no page for iframes without sockjs_url");
+            report("sockjs has no page for iframes without sockjs_url");
         }
     }
     lines

@@ -21,11 +21,11 @@ const NOTIFYING_MAX: usize = 1_000;
 impl Holds<'_> {
     /// Notifies the origin of a client that has left.
     pub(super) fn notify_gone(&mut self, handle: RequestId) {
-        let Some(told) = self.clients.gone_links.links.remove(&handle) else {
+        let Some(gone_link) = self.clients.gone_links.links.remove(&handle) else {
             // The client has no `gone` link.
             return;
         };
-        let (source, uri) = *told;
+        let (source, uri) = *gone_link;
         if self.clients.gone_links.notifying >= NOTIFYING_MAX {
             return self
                 .clients

@@ -195,7 +195,7 @@ fn is_own(instruct: &Instruct) -> bool {
 /// Returns true if fields show that the response is for one client.
 fn is_for_one(headers: &[(Vec<u8>, Vec<u8>)]) -> bool {
     headers.iter().any(|(name, value)| {
-        let says = |words: &[&[u8]]| {
+        let has_value = |words: &[&[u8]]| {
             value
                 .split(|&byte| byte == b',')
                 .filter_map(|part| part.split(|&byte| byte == b'=').next())
@@ -205,8 +205,9 @@ fn is_for_one(headers: &[(Vec<u8>, Vec<u8>)]) -> bool {
         name.eq_ignore_ascii_case(b"set-cookie")
             || name.eq_ignore_ascii_case(b"grip-session-id")
             || name.eq_ignore_ascii_case(b"grip-set-meta")
-            || (name.eq_ignore_ascii_case(b"cache-control") && says(&[b"private", b"no-store"]))
-            || (name.eq_ignore_ascii_case(b"vary") && says(&[b"*", b"x-forwarded-for"]))
+            || (name.eq_ignore_ascii_case(b"cache-control")
+                && has_value(&[b"private", b"no-store"]))
+            || (name.eq_ignore_ascii_case(b"vary") && has_value(&[b"*", b"x-forwarded-for"]))
     })
 }
 

@@ -340,27 +340,27 @@ mod tests {
 
     #[test]
     fn what_the_backend_says_is_answered_however_it_is_split() {
-        let mut said = UPGRADE.as_bytes().to_vec();
-        said.extend_from_slice(b"\x81\x01a\x81\x01b\x88\x05\x0f\xa0bye");
-        for split in 1..said.len() {
+        let mut input = UPGRADE.as_bytes().to_vec();
+        input.extend_from_slice(b"\x81\x01a\x81\x01b\x88\x05\x0f\xa0bye");
+        for split in 1..input.len() {
             let (mut session, mut masks) = session();
             assert!(session.out.starts_with(b"GET /7 HTTP/1.1\r\n"));
-            let (first, second) = said.split_at(split);
-            let mut told = Vec::new();
+            let (first, second) = input.split_at(split);
+            let mut sent = Vec::new();
             for part in [first, second] {
                 let step = session.handle(&mut part.to_vec(), &mut masks, 0);
                 assert_eq!(step, Step::Goes);
-                told.extend(replies(&mut session));
+                sent.extend(replies(&mut session));
             }
             assert!(session.has_ended());
-            told.extend(ask(&mut session, 2));
-            told.extend(ask(&mut session, 3));
+            sent.extend(ask(&mut session, 2));
+            sent.extend(ask(&mut session, 3));
             let expected = [
                 frame(1, "o"),
                 frame(2, "a[\"a\",\"b\"]"),
                 frame(3, "c[4000,\"bye\"]"),
             ];
-            assert_eq!(told, expected, "{split}");
+            assert_eq!(sent, expected, "{split}");
         }
     }
 
@@ -389,9 +389,9 @@ mod tests {
     #[test]
     fn a_refusal_of_the_backend_is_the_answer_of_the_first_request() {
         let (mut session, mut masks) = session();
-        let said = b"HTTP/1.1 403 Forbidden\r\nContent-Length: 2\r\n\r\nno";
+        let input = b"HTTP/1.1 403 Forbidden\r\nContent-Length: 2\r\n\r\nno";
         assert_eq!(
-            session.handle(&mut said.to_vec(), &mut masks, 0),
+            session.handle(&mut input.to_vec(), &mut masks, 0),
             Step::Over
         );
         let replies = replies(&mut session);
@@ -424,9 +424,9 @@ mod tests {
         assert_eq!(session.leave(0, request(9)), None);
         assert_eq!(session.leave(0, request(2)), Some(true));
         assert!(session.has_ended());
-        let told = ask(&mut session, 3);
+        let sent = ask(&mut session, 3);
         assert_eq!(
-            told,
+            sent,
             Some(frame(3, "c[3000,\"Client already closed connection\"]"))
         );
     }
