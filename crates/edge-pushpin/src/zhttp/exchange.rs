@@ -502,7 +502,7 @@ mod tests {
     }
 
     /// Returns a packet from the backend with this sequence number and these entries.
-    fn said<const N: usize>(sequence: i64, entries: [(&str, Value); N]) -> Value {
+    fn reply<const N: usize>(sequence: i64, entries: [(&str, Value); N]) -> Value {
         let Value::Map(mut all) = map(entries) else {
             panic!("a map");
         };
@@ -518,7 +518,7 @@ mod tests {
         assert_eq!(first.get("more"), Some(&Value::Bool(true)));
         assert!(!exchange.may_send() && exchange.body_end().is_none());
         let credit = [("type", "credit".into()), ("credits", Value::Integer(3))];
-        assert_eq!(take(&mut exchange, said(0, credit), 1), Ok(()));
+        assert_eq!(take(&mut exchange, reply(0, credit), 1), Ok(()));
         assert!(exchange.may_send());
         let (packet, bytes) = exchange.body(b"cdefg");
         assert_eq!(bytes, 3);
@@ -539,10 +539,10 @@ mod tests {
     fn merges_small_pieces_of_a_body() {
         let (mut exchange, _) = opened(Some(b""), false);
         let (code, more) = (("code", Value::Integer(200)), ("more", Value::Bool(true)));
-        let first = said(0, [code, more.clone()]);
+        let first = reply(0, [code, more.clone()]);
         assert_eq!(take(&mut exchange, first, 1), Ok(()));
         for number in 1..=1_000 {
-            let piece = said(number, [more.clone(), ("body", "x".into())]);
+            let piece = reply(number, [more.clone(), ("body", "x".into())]);
             assert_eq!(take(&mut exchange, piece, 1), Ok(()));
         }
         assert!(exchange.events.len() <= 2, "{}", exchange.events.len());
@@ -556,7 +556,7 @@ mod tests {
     fn response_returns_credit_when_consumed() {
         let (mut exchange, _) = opened(Some(b""), false);
         let (code, more) = (("code", Value::Integer(200)), ("more", Value::Bool(true)));
-        let first = said(0, [code.clone(), more.clone(), ("body", "abc".into())]);
+        let first = reply(0, [code.clone(), more.clone(), ("body", "abc".into())]);
         assert_eq!(take(&mut exchange, first, 1), Ok(()));
         assert!(exchange.credit().is_none());
         assert!(matches!(exchange.next_events()[..], [Event::Head(_)]));
@@ -569,7 +569,7 @@ mod tests {
         exchange.sent_credit(bytes);
         assert!(exchange.credit().is_none());
         assert_eq!(
-            take(&mut exchange, said(1, [("body", "d".into())]), 1),
+            take(&mut exchange, reply(1, [("body", "d".into())]), 1),
             Ok(())
         );
         assert_eq!(exchange.next_events(), [Event::Body(b"d".to_vec())]);
@@ -592,13 +592,13 @@ mod tests {
         let more = || ("more", Value::Bool(true));
         let large = Value::Bytes(vec![b'x'; WINDOW_BYTES + BEYOND_BYTES_MAX + 1]);
         for packet in [
-            said(1, [code(), more()]),
+            reply(1, [code(), more()]),
             map([code(), more()]),
-            said(0, [("code", Value::Integer(99)), more()]),
-            said(0, [("code", Value::Integer(101)), more()]),
-            said(0, [("type", "ping".into()), more()]),
-            said(0, [("type", "cancel".into()), more()]),
-            said(0, [code(), ("body", large)]),
+            reply(0, [("code", Value::Integer(99)), more()]),
+            reply(0, [("code", Value::Integer(101)), more()]),
+            reply(0, [("type", "ping".into()), more()]),
+            reply(0, [("type", "cancel".into()), more()]),
+            reply(0, [code(), ("body", large)]),
         ] {
             let (mut exchange, _) = opened(Some(b""), false);
             let outcome = take(&mut exchange, packet.clone(), 1);
@@ -608,7 +608,7 @@ mod tests {
         for (condition, is_unserved) in [("remote-connection-failed", true), ("generic", false)] {
             let (mut exchange, _) = opened(Some(b""), false);
             let entries = [("type", "error".into()), ("condition", condition.into())];
-            let outcome = take(&mut exchange, said(0, entries), 1);
+            let outcome = take(&mut exchange, reply(0, entries), 1);
             assert_eq!(matches!(outcome, Err(Condition::Unserved(_))), is_unserved);
         }
     }
@@ -617,7 +617,7 @@ mod tests {
     fn silence_ends_a_session_and_keep_alives_are_sent() {
         let (mut exchange, _) = opened(Some(b""), false);
         assert!(exchange.keep_alive(KEEP_ALIVE_MS).is_none());
-        let alive = said(0, [("type", "keep-alive".into())]);
+        let alive = reply(0, [("type", "keep-alive".into())]);
         assert_eq!(take(&mut exchange, alive, 10), Ok(()));
         assert!(!exchange.is_expired(SESSION_MS + 9) && exchange.is_expired(SESSION_MS + 10));
         assert!(exchange.keep_alive(KEEP_ALIVE_MS - 1).is_none());
@@ -637,8 +637,8 @@ mod tests {
             ("code", Value::Integer(101)),
             ("credits", Value::Integer(5)),
         ];
-        assert_eq!(take(&mut exchange, said(0, accepted), 1), Ok(()));
-        let close = said(
+        assert_eq!(take(&mut exchange, reply(0, accepted), 1), Ok(()));
+        let close = reply(
             1,
             [("type", "close".into()), ("code", Value::Integer(1_000))],
         );
@@ -664,7 +664,7 @@ mod tests {
             ("code", Value::Integer(101)),
             ("credits", Value::Integer(10_000_000)),
         ];
-        assert_eq!(take(&mut exchange, said(0, accepted), 1), Ok(()));
+        assert_eq!(take(&mut exchange, reply(0, accepted), 1), Ok(()));
         let mut written = vec![0x82, 127, 0, 0, 0, 0, 0, 2, 0, 0];
         written.resize(written.len() + 0x2_0000, b'x');
         let mut sent = Vec::new();
@@ -688,7 +688,7 @@ mod tests {
             ("code", Value::Integer(403)),
             ("body", "no".into()),
         ];
-        assert_eq!(take(&mut exchange, said(0, refused), 1), Ok(()));
+        assert_eq!(take(&mut exchange, reply(0, refused), 1), Ok(()));
         let events = exchange.next_events();
         assert!(
             matches!(&events[..], [Event::Head(head), Event::Body(_), Event::End] if head.status == 403)
