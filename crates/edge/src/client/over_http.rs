@@ -453,7 +453,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_that_leaves_is_told_of_and_then_done_with() {
+    fn reports_a_disconnect_and_then_is_done() {
         let mut over = opened();
         over.push(text("a")).expect("room");
         // After a disconnect, unaccepted content is dropped.

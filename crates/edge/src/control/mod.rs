@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_method_is_told_the_right_one() {
+    fn answers_a_wrong_method_with_allow() {
         let get = Request {
             method: b"GET",
             ..post("/publish/", b"")

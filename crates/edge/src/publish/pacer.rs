@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_dropped_and_told() {
+    fn reports_dropped_items() {
         let item = Rc::new(Item::default());
         let mut pacer = Pacer::with(1_000, 2, 0);
         let outcomes: Vec<_> = (0..4)

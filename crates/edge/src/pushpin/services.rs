@@ -483,7 +483,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_asked_may_have_been_heard() {
+    fn a_sent_question_may_have_been_processed() {
         let mut services = Services::new(Addresses::default(), 0, None);
         let id = ask(
             &mut services,

@@ -129,7 +129,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sessions_are_told_while_there_are_some() {
+    fn updates_sessions_while_any_exist() {
         let name = |text: &str| SessionId::new(text.as_bytes()).expect("an id");
         let mut state = *State::new(&Settings {
             zmq_state: "tcp://127.0.0.1:1".to_owned(),
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn one_session_more_than_may_be_told_is_left_out() {
+    fn bounds_the_number_of_session_updates() {
         let name = |at: usize| SessionId::new(at.to_string().as_bytes()).expect("an id");
         let mut state = *State::new(&Settings {
             zmq_state: "tcp://127.0.0.1:1".to_owned(),

@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_no_response_is_told() {
+    fn reports_replies_that_are_no_response() {
         let reply = map([
             ("id", "1".into()),
             ("code", Value::Integer(201)),

@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_told() {
+    fn reports_the_kind_of_error() {
         for (line, error) in [
             ("\"a", LexError::Quote),
             (r#""a\"#, LexError::Quote),

@@ -230,7 +230,7 @@ fn paths_are_rewritten() {
 }
 
 #[test]
-fn a_wrong_line_is_left_out_and_the_fix_told() {
+fn skips_a_wrong_line_and_reports_the_fix() {
     for (text, part) in [
         ("*", "a condition and a target"),
         ("debug=1 a:1", "a domain, * or id=NAME"),

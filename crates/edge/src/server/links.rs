@@ -382,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn links_that_lead_nowhere_are_asked_ever_later() {
+    fn retries_failing_links_with_increasing_delay() {
         let mut clients = clients(next(), None);
         let mut due_after = |empty_links: u32| {
             clients.stream(HANDLE).expect("it is there").empty_links = empty_links;

@@ -538,7 +538,7 @@ mod tests {
     }
 
     #[test]
-    fn checks_that_nobody_makes_any_more_are_not_believed() {
+    fn verdicts_of_stopped_checks_expire() {
         let health = health(1);
         let slot = health.slot("a", 0).expect("a slot");
         assert_eq!(

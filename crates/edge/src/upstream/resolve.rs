@@ -382,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_is_gone_is_believed_no_longer_than_one_that_nobody_asks_for() {
+    fn failed_lookups_keep_old_addresses_for_a_bounded_time() {
         let mut resolver = Resolver::new(look_up);
         let address = IpAddr::from([10, 0, 0, 2]);
         resolver.learn("a".to_owned(), Ok(vec![address]), 0);
@@ -396,7 +396,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_found_though_nobody_hears_the_bell() {
+    fn finds_names_without_the_wake_up() {
         let mut resolver = Resolver::new(look_up);
         assert_eq!(resolver.find("other", 80, 0), Ok(Found::Later));
         let bell = resolver.take_bell().expect("threads");
@@ -412,7 +412,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slow_name_holds_nobody_else_up_and_their_number_is_bounded() {
+    fn slow_names_delay_no_other_name_and_are_bounded() {
         let mut resolver = Resolver::new(look_up);
         for name in 0..THREADS_MAX - 1 {
             assert_eq!(

@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_that_cannot_be_read_again_stays_and_that_is_told_once() {
+    fn keeps_an_unreadable_key_and_reports_it_once() {
         let folder = std::env::temp_dir().join(format!("fermata-keys-{}", std::process::id()));
         std::fs::create_dir_all(&folder).expect("a folder");
         let file = folder.join("key");

@@ -598,7 +598,7 @@ mod tests {
     }
 
     #[test]
-    fn items_of_a_hold_that_is_over_are_for_nobody() {
+    fn drops_items_of_an_ended_hold() {
         let mut session = session(&["http-check"], Some("1"));
         let mut filtering = filtering(9, &session);
         let late = item("3", "2", "three");
