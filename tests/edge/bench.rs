@@ -173,7 +173,7 @@ impl Bench<'_> {
         let end = Instant::now() + deadline();
         while Instant::now() < end {
             self.publish(json!([item]));
-            if client.has_news(PAUSE) {
+            if client.has_data(PAUSE) {
                 return client.read_answer(false);
             }
         }

@@ -220,7 +220,7 @@ fn the_first_client_of_an_unknown_channel_catches_up_once() {
     });
     let mut client = stream(&edge, "/first/x", "opened\n");
     client.read_until("asked 0\n");
-    assert!(!client.has_news(QUIET));
+    assert!(!client.has_data(QUIET));
 }
 
 #[test]
@@ -261,7 +261,7 @@ fn origins_hear_of_clients_that_leave() {
     );
     // Clients whose response is complete or whose stream was closed do not count as disconnected.
     let close = json!([{"channel": "g", "http-stream": {"action": "close"}, "http-response": {"body": "x"}}]);
-    while !polling.has_news(QUIET) {
+    while !polling.has_data(QUIET) {
         publish(&edge, &close);
     }
     assert_eq!(polling.read_answer(false).text(), "x");
@@ -273,7 +273,7 @@ fn origins_hear_of_clients_that_leave() {
         (origin.seen("gone").len() == 5).then_some(())
     });
     // The edge sends nothing while it holds the poll, so silence is the only sign of a hold.
-    assert!(!another.has_news(QUIET));
+    assert!(!another.has_data(QUIET));
     drop(another);
     wait_until("it is told", || (told().len() == 2).then_some(()));
 }
@@ -305,7 +305,7 @@ fn a_large_answer_of_a_link_is_passed_on() {
             &edge,
             &json!([{"channel": "l", "http-stream": {"content": "more"}}]),
         );
-        client.has_news(QUIET).then_some(())
+        client.has_data(QUIET).then_some(())
     });
     client.read_until("more");
 }

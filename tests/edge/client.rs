@@ -129,7 +129,7 @@ impl Client {
     }
 
     /// Returns true if bytes arrive or the connection closes within `patience`.
-    pub fn has_news(&mut self, patience: Duration) -> bool {
+    pub fn has_data(&mut self, patience: Duration) -> bool {
         !self.inbox.is_empty() || self.has_ended || self.receive(patience).is_some()
     }
 

@@ -155,7 +155,7 @@ fn a_server_changes_what_is_delivered() {
     client.send("GET", "/hold/here", &[], b"");
     let answer = loop {
         own.publish_items(&[item("poll", "")]);
-        if client.has_news(PAUSE) {
+        if client.has_data(PAUSE) {
             break client.read_answer(false);
         }
     };

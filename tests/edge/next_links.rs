@@ -77,7 +77,7 @@ fn links_that_lead_to_each_other_are_requested_ever_later() {
     wait_until("the link was followed", || {
         (origin.seen("loop").len() > 1).then_some(())
     });
-    assert!(!client.has_news(WATCHED), "the response goes on");
+    assert!(!client.has_data(WATCHED), "the response goes on");
     let requests = origin.seen("loop").len();
     assert!(requests < REQUESTS_MAX, "{requests}");
 }

@@ -160,7 +160,7 @@ fn the_library_publishes_everywhere(kind: Kind) {
     // An arriving item proves that the edge has subscribed.
     wait_until("the edge has subscribed its client", || {
         publish(&pair.server, "lib", "ready");
-        client.has_news(PAUSE).then_some(())
+        client.has_data(PAUSE).then_some(())
     });
     // Items published directly to the edge have no id, and the server does not know them.
     let Subject { control, pull, .. } = pair.edge;

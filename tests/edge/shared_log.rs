@@ -166,7 +166,7 @@ fn clients_of_all_edges_get_the_same(log: LogServer) {
             &edges[0],
             &[json!({"channel": "polled", "http-response": {"body": "news\n"}})],
         );
-        poll.has_news(Duration::from_millis(200)).then_some(())
+        poll.has_data(Duration::from_millis(200)).then_some(())
     });
     assert_eq!(poll.read_answer(false).text(), "news\n");
     let mut push = Zmq::tcp(pull, Kind::Push);
@@ -188,7 +188,7 @@ fn a_publisher_that_leaves_is_not_waited_for(log: LogServer) {
     let body = json!({"items": [item("c", 0)]}).to_string();
     let mut left = Client::open(edge.control, "localhost");
     left.send("POST", "/publish/", &[], body.as_bytes());
-    assert!(!left.has_news(Duration::from_millis(200)));
+    assert!(!left.has_data(Duration::from_millis(200)));
     drop(left);
     // A retry of the same item receives the result of the first publish.
     let control = edge.control;

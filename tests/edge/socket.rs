@@ -173,7 +173,7 @@ impl Socket {
     }
 
     /// Returns true if bytes arrive within `patience`.
-    pub fn has_news(&mut self, patience: Duration) -> bool {
+    pub fn has_data(&mut self, patience: Duration) -> bool {
         if !self.early.is_empty() {
             return true;
         }
@@ -189,7 +189,7 @@ impl Socket {
 
     /// Returns true if a probe arrives within `patience`.
     pub fn has_probe(&mut self, patience: Duration) -> bool {
-        self.has_news(patience)
+        self.has_data(patience)
             && self
                 .read()
                 .is_some_and(|frame| frame.payload == PROBE.as_bytes())

@@ -121,7 +121,7 @@ fn a_client_that_breaks_off_has_left_whatever_worker_it_has_asked() {
         wait_until("it waits", || {
             let mut other = Client::open(edge.port, "localhost");
             other.send("POST", &path("xhr"), &[], b"");
-            let is_answered = other.has_news(std::time::Duration::from_millis(200));
+            let is_answered = other.has_data(std::time::Duration::from_millis(200));
             if !is_answered {
                 // This poll was the first one, or its response takes longer.
                 polls.push(other);

@@ -35,7 +35,7 @@ fn connections_over_the_limit_wait_or_are_refused_and_places_become_free() {
         assert_eq!(second.get("/rooms/2").text(), "2");
     }
     // The connection waits in the kernel's queue, is closed, or gets 503. It is never served.
-    if third.has_news(Duration::ZERO) {
+    if third.has_data(Duration::ZERO) {
         let answer = third
             .try_read_response(false)
             .map(|response| response.status());
@@ -51,7 +51,7 @@ fn connections_over_the_limit_wait_or_are_refused_and_places_become_free() {
         fourth.try_send_request("GET", "/rooms/4", &[], b"").ok()?;
         // The third connection may have been accepted, so close it before the next check.
         third = Connection::open(server.address());
-        (fourth.has_news(Duration::from_millis(200))
+        (fourth.has_data(Duration::from_millis(200))
             && fourth.try_read_response(false).ok()?.status() == 200)
             .then_some(())
     });
@@ -115,7 +115,7 @@ fn clients_may_vanish_in_the_middle_of_an_answer() {
         let mut connection = server.connect();
         connection.send("GET /bytes/4194304 HTTP/1.1\r\nHost: a\r\n\r\n".repeat(4));
         assert!(
-            connection.has_news(Duration::from_secs(10)),
+            connection.has_data(Duration::from_secs(10)),
             "the answer begins"
         );
         connection.reset();

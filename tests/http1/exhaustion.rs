@@ -83,7 +83,7 @@ fn a_program_that_takes_every_descriptor_makes_new_clients_wait() {
     );
     assert_eq!(inside.post("/body", "in memory").text(), "9");
     assert!(
-        !waiting[19].has_news(Duration::ZERO),
+        !waiting[19].has_data(Duration::ZERO),
         "nobody can be accepted"
     );
 

@@ -78,7 +78,7 @@ fn http_1_0_is_never_sent_an_interim_response() {
     let server = fixture("http").workers(1).start();
     let mut connection = server.connect();
     connection.send("POST /echo HTTP/1.0\r\nExpect: 100-continue\r\nContent-Length: 1\r\n\r\n");
-    assert!(!connection.has_news(Duration::from_millis(100)));
+    assert!(!connection.has_data(Duration::from_millis(100)));
     connection.send("x");
     assert_eq!(json(&connection.read_response())["bytes"], 1);
 }

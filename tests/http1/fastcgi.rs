@@ -577,9 +577,9 @@ fn a_client_that_leaves_the_queue_leaves_its_place() {
         let _waiting = wait_until("there is a place in the queue", || {
             let mut waiting = server.connect();
             waiting.send("GET /pid.php HTTP/1.1\r\nHost: a\r\n\r\n");
-            (!waiting.has_news(REFUSED_WITHIN)).then_some(waiting)
+            (!waiting.has_data(REFUSED_WITHIN)).then_some(waiting)
         });
-        assert!(!first.has_news(Duration::ZERO), "it has left its place");
+        assert!(!first.has_data(Duration::ZERO), "it has left its place");
         wait_until("the queue is full", || {
             (server.connect().get("/pid.php").status() == 503).then_some(())
         });

@@ -137,7 +137,7 @@ fn others_of_the_worker_are_served_to_the_end_after_a_fatal_error() {
     });
     reader.send("GET /bytes/8000000 HTTP/1.1\r\nHost: a\r\n\r\n");
     assert!(
-        reader.has_news(Duration::from_secs(10)),
+        reader.has_data(Duration::from_secs(10)),
         "its answer begins"
     );
 

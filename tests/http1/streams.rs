@@ -156,7 +156,7 @@ fn a_piece_is_sent_before_the_next_is_made() {
     let server = site().start();
     let mut connection = server.connect();
     connection.send("GET /slow HTTP/1.1\r\nHost: a\r\n\r\n");
-    assert!(connection.has_news(Duration::from_secs(10)));
+    assert!(connection.has_data(Duration::from_secs(10)));
     let response = connection.read_response();
     assert_eq!(response.text(), "firstsecond");
 }
@@ -244,7 +244,7 @@ fn a_stopping_server_finishes_its_streams() {
     let mut server = site().start();
     let mut connection = server.connect();
     connection.send("GET /stream/300/100000 HTTP/1.1\r\nHost: a\r\n\r\n");
-    assert!(connection.has_news(Duration::from_secs(10)));
+    assert!(connection.has_data(Duration::from_secs(10)));
     server.signal(fermata_testkit::Signal::Terminate);
     assert!(connection.read_response().text() == pieces(300, 100_000));
     assert!(server.wait_exit().success());

@@ -16,7 +16,7 @@ const LIMIT_MS: u64 = 250;
 fn drip(mut connection: Connection, byte: &str) -> Result<u16, ReadError> {
     wait_until("the server has had enough", || {
         let gone = connection.try_send(byte).is_err();
-        (gone || connection.has_news(Duration::from_millis(20))).then_some(())
+        (gone || connection.has_data(Duration::from_millis(20))).then_some(())
     });
     connection
         .try_read_response(false)

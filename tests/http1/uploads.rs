@@ -177,7 +177,7 @@ fn unfinished_uploads_together_have_no_more_than_they_may() {
     let mut all: Vec<_> = (0..8).map(|_| unfinished(part)).collect();
     let refused = all
         .iter_mut()
-        .map(|it| usize::from(it.has_news(REFUSED_WITHIN)))
+        .map(|it| usize::from(it.has_data(REFUSED_WITHIN)))
         .sum::<usize>();
     assert!((3..=5).contains(&refused), "{refused}");
     server
@@ -189,7 +189,7 @@ fn unfinished_uploads_together_have_no_more_than_they_may() {
     let mut all: Vec<_> = (0..20).map(|_| unfinished(&body[..200])).collect();
     let refused = all
         .iter_mut()
-        .map(|it| usize::from(it.has_news(REFUSED_WITHIN)))
+        .map(|it| usize::from(it.has_data(REFUSED_WITHIN)))
         .sum::<usize>();
     assert_eq!((refused, files(&server)), (8, 12));
     server

@@ -205,7 +205,7 @@ fn a_crowd_in_one_channel_is_refused_and_leaves_room_for_the_users_of_others() {
         let head = format!("GET /events?channels=crowd&user=u{user} HTTP/1.1\r\nHost: a\r\n\r\n");
         connection.send(head);
         if user < 20 {
-            assert!(connection.has_news(fermata_testkit::deadline()), "{user}");
+            assert!(connection.has_data(fermata_testkit::deadline()), "{user}");
         } else {
             let response = connection.read_response();
             assert_eq!(response.status(), 503, "{}", response.text());

@@ -74,7 +74,7 @@ fn quick_handlers_and_idle_time_are_not_blocking() {
     let mut connection = server.connect();
     assert_eq!(connection.get("/").status(), 200);
     // Idle between two requests for longer than the limit.
-    assert!(!connection.has_news(std::time::Duration::from_millis(300)));
+    assert!(!connection.has_data(std::time::Duration::from_millis(300)));
     assert_eq!(connection.get("/").status(), 200);
     assert_eq!(connection.get("/sleep").status(), 200);
     told(&server, "GET /sleep");

@@ -29,8 +29,8 @@ fn refused(lines: &str) -> usize {
     }
     let patience = std::time::Duration::from_millis(20);
     let answered = clients.iter_mut().filter_map(|it| {
-        let has_news = it.has_news(patience);
-        has_news.then(|| it.peek_status())
+        let has_data = it.has_data(patience);
+        has_data.then(|| it.peek_status())
     });
     answered.filter(|&status| status == 503).count()
 }

@@ -147,7 +147,7 @@ fn a_dripping_handshake_ends_at_its_time_out() {
     let mut sent = 0;
     // Send one byte at a time until the server responds. Sending all bytes would take longer than
     // any time-out of the test.
-    while !slow.has_news(Duration::from_millis(150)) {
+    while !slow.has_data(Duration::from_millis(150)) {
         assert!(sent < bytes.len(), "the server takes all the time there is");
         let _ = slow.try_send(&bytes[sent..=sent]);
         sent += 1;

@@ -26,7 +26,7 @@ fn a_running_handler_is_finished() {
         let mut server = fixture("hub").start();
         let mut connection = server.connect();
         connection.send("GET /slow/300 HTTP/1.1\r\nHost: a\r\n\r\n");
-        assert!(!connection.has_news(Duration::from_millis(30)));
+        assert!(!connection.has_data(Duration::from_millis(30)));
         server.signal(signal);
         let response = connection.read_response();
         assert_eq!((response.status(), response.text()), (200, "done"));
@@ -42,7 +42,7 @@ fn a_request_that_is_still_arriving_is_finished() {
     assert_eq!(connection.get("/pid").status(), 200);
     connection.send("POST /body HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\nhello");
     // The server has read the first half before it receives the signal.
-    assert!(!connection.has_news(Duration::from_millis(100)));
+    assert!(!connection.has_data(Duration::from_millis(100)));
     server.signal(Signal::Terminate);
     wait_draining(&server);
     connection.send("world");
@@ -66,7 +66,7 @@ fn a_long_answer_is_sent_to_its_end() {
     };
     let mut connection = target.connect().expect("the server listens");
     connection.send("GET /bytes/16777216 HTTP/1.1\r\nHost: a\r\n\r\n");
-    assert!(connection.has_news(deadline()), "the answer begins");
+    assert!(connection.has_data(deadline()), "the answer begins");
     server.signal(Signal::Terminate);
     wait_draining(&server);
     assert_eq!(connection.read_response().body.len(), 16_777_216);
@@ -122,7 +122,7 @@ fn a_client_that_never_finishes_is_cut_at_the_deadline() {
     let mut server = fixture("hub").setting("drain_timeout_ms", 300).start();
     let mut stuck = server.connect();
     stuck.send("POST /body HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\nhello");
-    assert!(!stuck.has_news(Duration::from_millis(100)));
+    assert!(!stuck.has_data(Duration::from_millis(100)));
     server.signal(Signal::Terminate);
     server.wait_exit();
     let (_, end) = stuck.read_to_end();
@@ -135,7 +135,7 @@ fn two_signals_in_a_row_are_one() {
     let mut server = fixture("hub").start();
     let mut connection = server.connect();
     connection.send("GET /slow/1000 HTTP/1.1\r\nHost: a\r\n\r\n");
-    assert!(!connection.has_news(Duration::from_millis(30)));
+    assert!(!connection.has_data(Duration::from_millis(30)));
     server.signal(Signal::Terminate);
     std::thread::sleep(Duration::from_millis(20));
     server.signal(Signal::Terminate);
@@ -153,7 +153,7 @@ fn a_second_signal_ends_at_once() {
         .start();
     let mut stuck = server.connect();
     stuck.send("POST /body HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\nhello");
-    assert!(!stuck.has_news(Duration::from_millis(100)));
+    assert!(!stuck.has_data(Duration::from_millis(100)));
     server.signal(Signal::Terminate);
     wait_draining(&server);
     // Wait: an earlier second signal would count as a repetition of the first.

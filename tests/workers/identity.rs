@@ -118,7 +118,7 @@ fn workers_of_another_user_end_with_their_master_and_write_a_log_that_was_moved(
     let pids = server.worker_pids();
     let mut blocked = server.connect();
     blocked.send("GET /slow/600000 HTTP/1.1\r\nHost: a\r\n\r\n");
-    assert!(!blocked.has_news(std::time::Duration::from_millis(100)));
+    assert!(!blocked.has_data(std::time::Duration::from_millis(100)));
     server.signal(Signal::Kill);
     server.wait_exit();
     wait_until("no worker is left", || {

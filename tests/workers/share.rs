@@ -152,7 +152,7 @@ fn connections_handed_to_a_worker_that_dies_are_answered_by_others() {
     wait_until("one worker has answered its clients", || {
         let answered = connections
             .iter_mut()
-            .filter_map(|connection| connection.has_news(Duration::ZERO).then_some(()));
+            .filter_map(|connection| connection.has_data(Duration::ZERO).then_some(()));
         (answered.count() > CLIENTS / 4).then_some(())
     });
     send_signal(stopped, Signal::Kill);

@@ -185,7 +185,7 @@ fn a_worker_that_blocks_ends_with_its_master_too() {
     for connection in &mut blocked {
         connection.send("GET /slow/600000 HTTP/1.1\r\nHost: a\r\n\r\n");
     }
-    assert!(!blocked[0].has_news(Duration::from_millis(100)));
+    assert!(!blocked[0].has_data(Duration::from_millis(100)));
     server.signal(Signal::Kill);
     server.wait_exit();
     wait_until("no worker is left", || {
@@ -203,7 +203,7 @@ fn a_worker_that_a_signal_ends_is_logged_with_its_handler() {
     let pid = server.worker_pids()[&0];
     let mut connection = server.connect();
     connection.send("GET /slow/60000 HTTP/1.1\r\nHost: a\r\n\r\n");
-    assert!(!connection.has_news(Duration::from_millis(100)));
+    assert!(!connection.has_data(Duration::from_millis(100)));
     assert!(send_signal(pid, Signal::Abort));
     server.wait_replaced(0, pid);
     let line = format!("worker 0 ended pid={pid} (signal 6) in the handler of GET /slow/");

@@ -357,7 +357,7 @@ impl Connection {
     }
 
     /// Returns true if bytes or the end arrive within `patience`. Consumes nothing.
-    pub fn has_news(&mut self, patience: Duration) -> bool {
+    pub fn has_data(&mut self, patience: Duration) -> bool {
         !self.inbox.is_empty() || !matches!(self.receive(patience), Received::TimedOut)
     }
 

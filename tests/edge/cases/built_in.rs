@@ -55,7 +55,7 @@ fn the_built_in_origin_echoes(bench: &Bench) {
     let item = json!({"channel": bench.channel("c"), "ws-message": {"content": "one"}});
     wait_until("it is subscribed", || {
         bench.publish(json!([item]));
-        socket.has_news(Duration::from_millis(100)).then_some(())
+        socket.has_data(Duration::from_millis(100)).then_some(())
     });
     assert_eq!(socket.next_text(), "one");
 

@@ -78,7 +78,7 @@ fn a_backend_that_hangs_disturbs_nobody(bench: &Bench) {
     for _ in 0..5 {
         assert_eq!(bench.get("plain.test", "/x").text(), "fine");
     }
-    assert!(!silent.has_news(std::time::Duration::from_millis(10)));
+    assert!(!silent.has_data(std::time::Duration::from_millis(10)));
 }
 
 fn failures_are_told_with_debug(bench: &Bench) {

@@ -358,7 +358,7 @@ fn sockjs_wraps_messages_of_sockets(bench: &Bench) {
     let item = json!({"channel": bench.channel("c"), "ws-message": {"content": "one"}});
     wait_until("it is subscribed", || {
         bench.publish(json!([item]));
-        socket.has_news(Duration::from_millis(100)).then_some(())
+        socket.has_data(Duration::from_millis(100)).then_some(())
     });
     assert_eq!(socket.next_text(), "a[\"one\"]");
     // Anything but an array of texts closes the session.
