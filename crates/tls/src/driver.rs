@@ -149,9 +149,9 @@ impl<D: Driver> Tls<D> {
             return;
         };
         session.token = Some(token);
-        let has_news = session.has_news();
+        let has_events = session.has_events();
         self.settle(fd);
-        if has_news {
+        if has_events {
             self.list(fd);
         }
     }
@@ -176,7 +176,7 @@ impl<D: Driver> Tls<D> {
         let received = session.recv(&mut self.inner, fd, buf, &mut self.incoming);
         match &received {
             // After this short read, the owner waits for an event before it reads again, so list the session.
-            Ok(read) if *read != Some(0) && *read != Some(buf.len()) && session.has_news() => {
+            Ok(read) if *read != Some(0) && *read != Some(buf.len()) && session.has_events() => {
                 self.list(fd);
             }
             Err(error) => {
@@ -254,11 +254,11 @@ impl<D: Driver> Tls<D> {
             event.writable = session.flush(&mut self.inner, fd);
         }
         let has_unsent = session.has_unsent();
-        let has_news = session.has_news();
+        let has_events = session.has_events();
         self.settle(fd);
         let session = self.sessions.get(&fd)?;
         if was_connecting {
-            event.readable = has_news;
+            event.readable = has_events;
             event.writable = !session.is_handshaking() && !has_unsent;
             event.hangup = session.has_failed() || session.has_ended;
             event.readable |= event.hangup;

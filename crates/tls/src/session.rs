@@ -513,7 +513,7 @@ impl Session {
     }
 
     /// Returns true if there is something to report for which the kernel raises no event.
-    pub fn has_news(&self) -> bool {
+    pub fn has_events(&self) -> bool {
         !self.plain.is_empty() || self.has_ended || self.has_more || self.error.is_some()
     }
 

@@ -110,8 +110,8 @@ impl Uring {
     }
 
     /// Returns true if an event can be reported without entering the kernel.
-    fn has_news(&self) -> bool {
-        !self.ready.is_empty() || self.listeners.iter().any(Listener::has_news)
+    fn has_events(&self) -> bool {
+        !self.ready.is_empty() || self.listeners.iter().any(Listener::has_events)
     }
 
     /// Records an event of a descriptor for the next report.
@@ -185,7 +185,7 @@ impl Uring {
     /// Reports at most [`EVENTS_MAX`] descriptors.
     fn report(&mut self, events: &mut Vec<Event>) {
         let before = events.len();
-        for listener in self.listeners.iter().filter(|it| it.has_news()) {
+        for listener in self.listeners.iter().filter(|it| it.has_events()) {
             events.push(Event {
                 token: listener.token,
                 readable: true,
@@ -231,7 +231,7 @@ impl Uring {
 
     /// Returns how long the kernel may let this thread sleep.
     fn sleep(&self, timeout_ms: Option<u64>) -> Sleep {
-        if timeout_ms == Some(0) || self.has_news() {
+        if timeout_ms == Some(0) || self.has_events() {
             return Sleep::Never;
         }
         let due_ms = self.leaving.front().map(|&(due_ms, _, _)| due_ms);
@@ -355,7 +355,7 @@ impl Driver for Uring {
         let mut sleep = self.sleep(timeout_ms);
         if sleep != Sleep::Never {
             self.submit_sends();
-            if self.has_worked && !self.has_news() {
+            if self.has_worked && !self.has_events() {
                 // As in `Epoll::wait`: before this worker sleeps, yield to a process on the same core, which may send more.
                 self.yield_policy
                     .run(clock::monotonic_ms, rustix::thread::sched_yield);

@@ -162,7 +162,7 @@ pub(super) struct Listener {
 }
 
 impl Listener {
-    pub fn has_news(&self) -> bool {
+    pub fn has_events(&self) -> bool {
         self.is_watched && (!self.accepted.is_empty() || self.errno != 0)
     }
 
