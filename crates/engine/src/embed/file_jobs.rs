@@ -46,8 +46,8 @@ impl FileJobs {
     ) -> Result<Started, FileJobError> {
         let files = self.open(net)?;
         let started = files.start(job, user);
-        let has_news = files.has_news();
-        if has_news {
+        let has_results = files.has_results();
+        if has_results {
             waiting.wake_now();
         }
         started.map_err(|full| match full {
@@ -62,7 +62,7 @@ impl FileJobs {
             return job.run_now();
         };
         let outcome = files.run(job);
-        if files.has_news() {
+        if files.has_results() {
             waiting.wake_now();
         }
         outcome
@@ -91,7 +91,7 @@ impl FileJobs {
     pub fn settle_file(&mut self, waiting: &mut Waiting, device: u64, inode: u64) {
         if let Some(files) = &mut self.files {
             files.settle(device, inode);
-            if files.has_news() {
+            if files.has_results() {
                 waiting.wake_now();
             }
         }
@@ -123,7 +123,7 @@ impl FileJobs {
     pub(crate) fn on_files(&mut self, waiting: &mut Waiting) {
         if let Some(files) = &mut self.files {
             files.on_ready();
-            if files.has_news() {
+            if files.has_results() {
                 waiting.wake_now();
             }
         }

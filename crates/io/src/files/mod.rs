@@ -273,7 +273,7 @@ impl Files {
 
     /// Returns true if a job with a user has ended.
     #[must_use]
-    pub fn has_news(&self) -> bool {
+    pub fn has_results(&self) -> bool {
         !self.news.is_empty()
     }
 
