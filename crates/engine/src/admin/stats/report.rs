@@ -73,7 +73,7 @@ pub struct Reporter {
     /// Earliest time at which the counters are copied to shared memory again.
     copy: Deadline,
     /// Counters have changed since the last copy.
-    has_news: bool,
+    has_changes: bool,
     /// Time of the next sample; never if no client requests lists.
     sample: Deadline,
     /// Longest turn of this window and of the previous window, and the time at which this window
@@ -95,7 +95,7 @@ impl Reporter {
             more_metrics: None,
             tables: None,
             copy: Deadline::NOW,
-            has_news: false,
+            has_changes: false,
             sample: Deadline::NEVER,
             longest_ms: [0; 2],
             window_ms: 0,
@@ -106,7 +106,7 @@ impl Reporter {
 
     /// Returns the time at which the worker has to wake for its statistics.
     pub(crate) fn due(&self) -> Deadline {
-        if self.has_news {
+        if self.has_changes {
             self.copy.min(self.sample)
         } else {
             self.sample
@@ -128,7 +128,7 @@ impl Reporter {
         if took_ms >= SLOW_TURN_MS {
             net.counts.add(Counter::SlowTurns, 1);
         }
-        self.has_news = true;
+        self.has_changes = true;
         // Copy also if only the lists are due; otherwise the loop could not sleep until counters
         // and lists are both due.
         self.due().is_due(now_ms)
@@ -137,7 +137,7 @@ impl Reporter {
     /// Copies the counters to shared memory, and the lists if they are requested.
     pub(crate) fn copy<D: Driver>(&mut self, net: &mut Net<D>, local: &mut Local, now_ms: u64) {
         self.copy = Deadline::after(now_ms, REPORT_MS);
-        self.has_news = false;
+        self.has_changes = false;
         net.buffered.trim(now_ms);
         relief::end_spared(net);
         if now_ms >= self.window_ms {
