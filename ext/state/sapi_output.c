@@ -12,12 +12,12 @@
 #include "zend_smart_str.h"
 #include <poll.h>
 
-#define PLACES_MAX 1024        /* source locations whose warning is logged once; beyond this every warning is logged */
+#define LOCATIONS_MAX 1024     /* source locations whose warning is logged once; beyond this every warning is logged */
 #define WRITE_BYTES_MAX 4096   /* bytes that a writable pipe accepts without blocking (PIPE_BUF) */
 #define LINE_BYTES_MAX 1024
 
 /* Source locations with a logged warning. Allocated outside of PHP's request memory, like the process. */
-static HashTable places;
+static HashTable locations;
 static size_t (*write_output)(const char *bytes, size_t len);
 static void (*flush_output)(void *context);
 static int (*take_header)(sapi_header_struct *header, sapi_header_op_enum op, sapi_headers_struct *headers);
@@ -56,10 +56,10 @@ static bool is_first(const char *what, const FmDetail *detail)
 	snprintf(line, sizeof(line), ":%u ", detail->line);
 	size_t len = fermata_copy(key, sizeof(key), what, detail->file);
 	len += fermata_copy(key + len, sizeof(key) - len, line, FERMATA_LITERAL(""));
-	if (zend_hash_num_elements(&places) >= PLACES_MAX) {
-		return !zend_hash_str_exists(&places, key, len);
+	if (zend_hash_num_elements(&locations) >= LOCATIONS_MAX) {
+		return !zend_hash_str_exists(&locations, key, len);
 	}
-	return zend_hash_str_add_empty_element(&places, key, len) != NULL;
+	return zend_hash_str_add_empty_element(&locations, key, len) != NULL;
 }
 
 /* Logs the warning once for each location. */
@@ -348,7 +348,7 @@ void fermata_stray_wrap(void)
 /* Called in a worker. */
 void fermata_stray_start(void)
 {
-	zend_hash_init(&places, 8, NULL, NULL, true);
+	zend_hash_init(&locations, 8, NULL, NULL, true);
 	write_output = sapi_module.ub_write;
 	sapi_module.ub_write = write_stray;
 	flush_output = sapi_module.flush;
@@ -391,7 +391,7 @@ void fermata_stray_end(void)
 	sapi_module.header_handler = take_header;
 	SG(request_info).no_headers = had_no_headers;
 	zend_error_cb = show_error;
-	zend_hash_destroy(&places);
+	zend_hash_destroy(&locations);
 }
 
 static fermata_part part = {.size = sizeof(diversion)};
