@@ -129,7 +129,7 @@ pub struct Files {
     waiting_bytes: usize,
     /// Results of ended jobs that their users have not taken.
     over: HashMap<JobId, Outcome>,
-    news: VecDeque<(JobId, u64)>,
+    results: VecDeque<(JobId, u64)>,
     inline_io_budget: InlineIoBudget,
     /// Start time of a short call that the application makes in the loop, and the number of the thread's voluntary context
     /// switches before it.
@@ -165,7 +165,7 @@ impl Files {
             waiting_len: 0,
             waiting_bytes: 0,
             over: HashMap::new(),
-            news: VecDeque::new(),
+            results: VecDeque::new(),
             inline_io_budget: InlineIoBudget::default(),
             tried: None,
             ended: Vec::new(),
@@ -274,18 +274,18 @@ impl Files {
     /// Returns true if a job with a user has ended.
     #[must_use]
     pub fn has_results(&self) -> bool {
-        !self.news.is_empty()
+        !self.results.is_empty()
     }
 
     /// Returns the next ended job and its user.
     pub fn next_over(&mut self) -> Option<(JobId, u64)> {
-        self.news.pop_front()
+        self.results.pop_front()
     }
 
     /// Returns the result of a job; `None` if it has not ended.
     pub fn take(&mut self, id: JobId) -> Option<Outcome> {
         let outcome = self.over.remove(&id)?;
-        self.news.retain(|(ended, _)| *ended != id);
+        self.results.retain(|(ended, _)| *ended != id);
         Some(outcome)
     }
 
@@ -520,7 +520,7 @@ impl Files {
             self.over.insert(id, outcome);
         }
         if let Waiter::User(user) = waiter {
-            self.news.push_back((id, user));
+            self.results.push_back((id, user));
         }
     }
 }
