@@ -105,7 +105,7 @@ struct Keys {
     meta: Vec<u8>,
     log: Vec<u8>,
     sent: Vec<u8>,
-    news: Vec<u8>,
+    notify_channel: Vec<u8>,
     events_max: Vec<u8>,
 }
 
@@ -122,7 +122,7 @@ impl Redis {
                 meta: key("meta"),
                 log: key("log"),
                 sent: key(&format!("sent:{}", options.outbox)),
-                news: key("new"),
+                notify_channel: key("new"),
                 events_max: options.events_max.to_string().into_bytes(),
             },
             link: Link::new(options.servers.clone(), now_ms),
@@ -196,7 +196,7 @@ impl Redis {
             self.pending.push_back((Pending::Load(at), now_ms));
         }
         // SUBSCRIBE has no entry in `pending`, because its reply is a pushed message.
-        resp::command(&mut self.output, &[b"SUBSCRIBE", &self.keys.news]);
+        resp::command(&mut self.output, &[b"SUBSCRIBE", &self.keys.notify_channel]);
     }
 
     pub fn handle_closed(&mut self, cause: &str, now_ms: u64) {

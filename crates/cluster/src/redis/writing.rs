@@ -83,7 +83,7 @@ impl Redis {
             &self.keys.sent,
             epoch.as_bytes(),
             &self.keys.events_max,
-            &self.keys.news,
+            &self.keys.notify_channel,
             SENT_RANK,
             SENT_SECONDS,
             before.as_bytes(),
