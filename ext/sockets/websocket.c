@@ -74,7 +74,7 @@ static zend_always_inline FmWorker *worker(void)
 
 static ZEND_COLD void throw_closed(void)
 {
-	zend_throw_exception(fermata_ce_connection_closed, "the WebSocket connection has ended; isOpen() tells before", 0);
+	zend_throw_exception(fermata_ce_connection_closed, "the WebSocket is closed; check isOpen() first", 0);
 }
 
 /* Throws the exception for an error code of the core. */

@@ -79,7 +79,7 @@ close 4001  [false,false,true,"127.0.0.1"]
 bool(false)
 bool(false)
 bool(false)
-Fermata\Exception\ConnectionClosedException: the WebSocket connection has ended; isOpen() tells before
-Fermata\Exception\ConnectionClosedException: the WebSocket connection has ended; isOpen() tells before
-Fermata\Exception\ConnectionClosedException: the WebSocket connection has ended; isOpen() tells before
+Fermata\Exception\ConnectionClosedException: the WebSocket is closed; check isOpen() first
+Fermata\Exception\ConnectionClosedException: the WebSocket is closed; check isOpen() first
+Fermata\Exception\ConnectionClosedException: the WebSocket is closed; check isOpen() first
 close 1000  [false,false,true,"127.0.0.1"]
