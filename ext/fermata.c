@@ -66,6 +66,7 @@ static void register_exceptions(void)
 	fermata_ce_client_gone = register_class_Fermata_Exception_ClientGoneException(fermata_ce_cancelled);
 	fermata_ce_shared_transaction = register_class_Fermata_Exception_SharedTransactionException(runtime, common);
 	fermata_ce_queue_closed = register_class_Fermata_Exception_QueueClosedException(runtime, common);
+	fermata_ce_gap = register_class_Fermata_Exception_GapException(runtime, common);
 	fermata_ce_job_failed = register_class_Fermata_Exception_JobFailedException(runtime, common);
 	fermata_ce_job_crashed = register_class_Fermata_Exception_JobCrashedException(runtime, common);
 }
@@ -171,6 +172,8 @@ static void register_classes(void)
 	fermata_hold_init();
 	fermata_ce_event = register_class_Fermata_Event();
 	fermata_ce_channel = register_class_Fermata_Channel();
+	fermata_ce_channel_reader = register_class_Fermata_ChannelReader(zend_ce_aggregate);
+	fermata_reader_init();
 	fermata_ce_member = register_class_Fermata_Member();
 	fermata_ce_publisher = register_class_Fermata_Publisher();
 	fermata_publisher_init();

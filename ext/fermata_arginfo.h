@@ -1,5 +1,5 @@
 /* This is a generated file, edit the .stub.php file instead.
- * Stub hash: ab60aaaf9d477a78146f8cbdbe06e6359fa0eb34 */
+ * Stub hash: 608410a34e76e08042dfcde8cfdac94f2090b214 */
 
 ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_Fermata_delay, 0, 1, IS_VOID, 0)
 	ZEND_ARG_TYPE_INFO(0, seconds, IS_DOUBLE, 0)
@@ -647,6 +647,20 @@ ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_class_Fermata_Channel_history, 0
 	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, count, IS_LONG, 1, "null")
 ZEND_END_ARG_INFO()
 
+ZEND_BEGIN_ARG_WITH_RETURN_OBJ_INFO_EX(arginfo_class_Fermata_Channel_read, 0, 0, Fermata\\ChannelReader, 0)
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, since, IS_STRING, 1, "null")
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, fromStart, _IS_BOOL, 0, "false")
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, gapEvents, _IS_BOOL, 0, "false")
+ZEND_END_ARG_INFO()
+
+#define arginfo_class_Fermata_ChannelReader___construct arginfo_class_Fermata_Jobs___construct
+
+ZEND_BEGIN_ARG_WITH_RETURN_OBJ_INFO_EX(arginfo_class_Fermata_ChannelReader_receive, 0, 0, Fermata\\Event, 0)
+ZEND_END_ARG_INFO()
+
+ZEND_BEGIN_ARG_WITH_RETURN_OBJ_INFO_EX(arginfo_class_Fermata_ChannelReader_getIterator, 0, 0, Iterator, 0)
+ZEND_END_ARG_INFO()
+
 #define arginfo_class_Fermata_Member___construct arginfo_class_Fermata_Jobs___construct
 
 ZEND_BEGIN_ARG_INFO_EX(arginfo_class_Fermata_Publisher___construct, 0, 0, 0)
@@ -806,8 +820,7 @@ ZEND_END_ARG_INFO()
 
 #define arginfo_class_Fermata_Table_count arginfo_class_Fermata_Worker_index
 
-ZEND_BEGIN_ARG_WITH_RETURN_OBJ_INFO_EX(arginfo_class_Fermata_Table_getIterator, 0, 0, Iterator, 0)
-ZEND_END_ARG_INFO()
+#define arginfo_class_Fermata_Table_getIterator arginfo_class_Fermata_ChannelReader_getIterator
 
 ZEND_BEGIN_ARG_INFO_EX(arginfo_class_Fermata_Pool___construct, 0, 0, 2)
 	ZEND_ARG_OBJ_INFO(0, connect, Closure, 0)
@@ -1010,7 +1023,7 @@ ZEND_END_ARG_INFO()
 
 #define arginfo_class_Fermata_Sync_Queue_count arginfo_class_Fermata_Worker_index
 
-#define arginfo_class_Fermata_Sync_Queue_getIterator arginfo_class_Fermata_Table_getIterator
+#define arginfo_class_Fermata_Sync_Queue_getIterator arginfo_class_Fermata_ChannelReader_getIterator
 
 #define arginfo_class_Fermata_Table_Column___construct arginfo_class_Fermata_Jobs___construct
 
@@ -1350,6 +1363,10 @@ ZEND_METHOD(Fermata_Channel, publishExcept);
 ZEND_METHOD(Fermata_Channel, members);
 ZEND_METHOD(Fermata_Channel, memberCount);
 ZEND_METHOD(Fermata_Channel, history);
+ZEND_METHOD(Fermata_Channel, read);
+ZEND_METHOD(Fermata_ChannelReader, __construct);
+ZEND_METHOD(Fermata_ChannelReader, receive);
+ZEND_METHOD(Fermata_ChannelReader, getIterator);
 ZEND_METHOD(Fermata_Member, __construct);
 ZEND_METHOD(Fermata_Publisher, __construct);
 ZEND_METHOD(Fermata_Publisher, publish);
@@ -1811,6 +1828,15 @@ static const zend_function_entry class_Fermata_Channel_methods[] = {
 	ZEND_ME(Fermata_Channel, members, arginfo_class_Fermata_Channel_members, ZEND_ACC_PUBLIC)
 	ZEND_ME(Fermata_Channel, memberCount, arginfo_class_Fermata_Channel_memberCount, ZEND_ACC_PUBLIC)
 	ZEND_ME(Fermata_Channel, history, arginfo_class_Fermata_Channel_history, ZEND_ACC_PUBLIC)
+	ZEND_ME(Fermata_Channel, read, arginfo_class_Fermata_Channel_read, ZEND_ACC_PUBLIC)
+	ZEND_FE_END
+};
+
+
+static const zend_function_entry class_Fermata_ChannelReader_methods[] = {
+	ZEND_ME(Fermata_ChannelReader, __construct, arginfo_class_Fermata_ChannelReader___construct, ZEND_ACC_PRIVATE)
+	ZEND_ME(Fermata_ChannelReader, receive, arginfo_class_Fermata_ChannelReader_receive, ZEND_ACC_PUBLIC)
+	ZEND_ME(Fermata_ChannelReader, getIterator, arginfo_class_Fermata_ChannelReader_getIterator, ZEND_ACC_PUBLIC)
 	ZEND_FE_END
 };
 
@@ -2217,6 +2243,11 @@ static const zend_function_entry class_Fermata_Exception_SharedTransactionExcept
 
 
 static const zend_function_entry class_Fermata_Exception_QueueClosedException_methods[] = {
+	ZEND_FE_END
+};
+
+
+static const zend_function_entry class_Fermata_Exception_GapException_methods[] = {
 	ZEND_FE_END
 };
 
@@ -2940,6 +2971,18 @@ static zend_class_entry *register_class_Fermata_Channel(void)
 	zend_string *property_name_name = zend_string_init("name", sizeof("name") - 1, 1);
 	zend_declare_typed_property(class_entry, property_name_name, &property_name_default_value, ZEND_ACC_PUBLIC|ZEND_ACC_READONLY, NULL, (zend_type) ZEND_TYPE_INIT_MASK(MAY_BE_STRING));
 	zend_string_release(property_name_name);
+
+	return class_entry;
+}
+
+static zend_class_entry *register_class_Fermata_ChannelReader(zend_class_entry *class_entry_IteratorAggregate)
+{
+	zend_class_entry ce, *class_entry;
+
+	INIT_NS_CLASS_ENTRY(ce, "Fermata", "ChannelReader", class_Fermata_ChannelReader_methods);
+	class_entry = zend_register_internal_class_ex(&ce, NULL);
+	class_entry->ce_flags |= ZEND_ACC_FINAL|ZEND_ACC_NO_DYNAMIC_PROPERTIES|ZEND_ACC_NOT_SERIALIZABLE;
+	zend_class_implements(class_entry, 1, class_entry_IteratorAggregate);
 
 	return class_entry;
 }
@@ -4068,6 +4111,24 @@ static zend_class_entry *register_class_Fermata_Exception_QueueClosedException(z
 	class_entry = zend_register_internal_class_ex(&ce, class_entry_RuntimeException);
 	class_entry->ce_flags |= ZEND_ACC_FINAL;
 	zend_class_implements(class_entry, 1, class_entry_Fermata_Exception_FermataException);
+
+	return class_entry;
+}
+
+static zend_class_entry *register_class_Fermata_Exception_GapException(zend_class_entry *class_entry_RuntimeException, zend_class_entry *class_entry_Fermata_Exception_FermataException)
+{
+	zend_class_entry ce, *class_entry;
+
+	INIT_NS_CLASS_ENTRY(ce, "Fermata\\Exception", "GapException", class_Fermata_Exception_GapException_methods);
+	class_entry = zend_register_internal_class_ex(&ce, class_entry_RuntimeException);
+	class_entry->ce_flags |= ZEND_ACC_FINAL;
+	zend_class_implements(class_entry, 1, class_entry_Fermata_Exception_FermataException);
+
+	zval property_reason_default_value;
+	ZVAL_EMPTY_STRING(&property_reason_default_value);
+	zend_string *property_reason_name = zend_string_init("reason", sizeof("reason") - 1, 1);
+	zend_declare_typed_property(class_entry, property_reason_name, &property_reason_default_value, ZEND_ACC_PUBLIC, NULL, (zend_type) ZEND_TYPE_INIT_MASK(MAY_BE_STRING));
+	zend_string_release(property_reason_name);
 
 	return class_entry;
 }

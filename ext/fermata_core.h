@@ -123,6 +123,21 @@
 #define FM_STATIC_FAILED 3
 
 /**
+ * The reader has the next event.
+ */
+#define FM_READ_EVENT 0
+
+/**
+ * Events before the next one are missing. `data` is the reason: "expired", "too slow", "log lost" or "unknown id".
+ */
+#define FM_READ_GAP 1
+
+/**
+ * All events were read. FM_EVENT_CHANNEL follows when there may be more.
+ */
+#define FM_READ_WAIT 2
+
+/**
  * A job has started in this process.
  */
 #define FM_COMPANION_JOB_BEGINS 0
@@ -687,6 +702,11 @@
 #define FM_EVENT_PEER_MESSAGE 13
 
 /**
+ * The channel of the reader `fm_reader_woken` may have further events for `fm_reader_next`. Only `kind` is set.
+ */
+#define FM_EVENT_CHANNEL 14
+
+/**
  * The held client receives server-sent events.
  */
 #define FM_FORMAT_EVENT_STREAM 0
@@ -944,6 +964,33 @@ typedef struct FmFile {
    */
   size_t asked_len;
 } FmFile;
+
+/**
+ * A reader of a channel. 0 means none.
+ */
+typedef uint64_t FmReader;
+
+/**
+ * A message from a channel's history.
+ */
+typedef struct FmPast {
+  /**
+   * Event id.
+   */
+  struct FmStr id;
+  /**
+   * Event name. `ptr` is NULL for none.
+   */
+  struct FmStr name;
+  /**
+   * Event data.
+   */
+  struct FmStr data;
+  /**
+   * Publish time in milliseconds since 1970.
+   */
+  uint64_t time_ms;
+} FmPast;
 
 /**
  * Input of a Pusher signature.
@@ -1846,28 +1893,6 @@ typedef struct FmMember {
 typedef uint64_t FmReading;
 
 /**
- * A message from a channel's history.
- */
-typedef struct FmPast {
-  /**
-   * Event id.
-   */
-  struct FmStr id;
-  /**
-   * Event name. `ptr` is NULL for none.
-   */
-  struct FmStr name;
-  /**
-   * Event data.
-   */
-  struct FmStr data;
-  /**
-   * Publish time in milliseconds since 1970.
-   */
-  uint64_t time_ms;
-} FmPast;
-
-/**
  * The header of a frame.
  */
 typedef struct FmWsFrame {
@@ -2019,6 +2044,37 @@ uint32_t fm_static_find(struct FmWorker *worker,
 uint32_t fm_respond_file(struct FmWorker *worker,
                          FmRequest request,
                          const struct FmFile *file);
+
+/**
+ * Opens a reader of a channel, to be closed with `fm_reader_close`. It starts after the event `since`; with `since.ptr` NULL at
+ * the oldest stored event if `from_start` is true, otherwise after the newest. FM_MISUSE.
+ */
+uint32_t fm_reader_open(struct FmWorker *worker,
+                        struct FmStr channel,
+                        struct FmStr since,
+                        bool from_start,
+                        FmReader *reader,
+                        struct FmError *error);
+
+/**
+ * Reads the next event. `what` receives FM_READ_*, `past` the event or the reason of a gap. Its strings stay valid until the next
+ * call of this function, `fm_history` or `fm_history_next`. FM_MISUSE: the reader is closed.
+ */
+uint32_t fm_reader_next(struct FmWorker *worker,
+                        FmReader reader,
+                        uint32_t *what,
+                        struct FmPast *past,
+                        struct FmError *error);
+
+/**
+ * Returns the reader of the last FM_EVENT_CHANNEL. It may have been closed since.
+ */
+FmReader fm_reader_woken(const struct FmWorker *worker);
+
+/**
+ * Closes a reader. FM_EVENT_CHANNEL may still follow for it.
+ */
+void fm_reader_close(struct FmWorker *worker, FmReader reader);
 
 /**
  * Writes a log line under the companion's name; `level` from 0 (error) to 3 (debug).

@@ -99,7 +99,7 @@ ZEND_METHOD(Fermata_Event, json)
 	event_fill(Z_OBJ_P(return_value), encoded, name);
 }
 
-static void event_from_past(zval *result, const FmPast *past)
+void fermata_event_from_past(zval *result, const FmPast *past)
 {
 	object_init_ex(result, fermata_ce_event);
 	zend_object *event = Z_OBJ_P(result);
@@ -107,8 +107,15 @@ static void event_from_past(zval *result, const FmPast *past)
 	if (past->name.ptr) {
 		ZVAL_STRINGL(OBJ_PROP_NUM(event, EVENT_NAME), past->name.ptr, past->name.len);
 	}
-	ZVAL_STRINGL(OBJ_PROP_NUM(event, EVENT_ID), past->id.ptr, past->id.len);
-	ZVAL_LONG(OBJ_PROP_NUM(event, EVENT_TIME_MS), (zend_long)past->time_ms);
+	if (past->id.ptr) {
+		ZVAL_STRINGL(OBJ_PROP_NUM(event, EVENT_ID), past->id.ptr, past->id.len);
+		ZVAL_LONG(OBJ_PROP_NUM(event, EVENT_TIME_MS), (zend_long)past->time_ms);
+	}
+}
+
+void fermata_event_id(zval *result, zend_object *event)
+{
+	ZVAL_COPY(result, OBJ_PROP_NUM(event, EVENT_ID));
 }
 
 /* Member */
@@ -369,7 +376,27 @@ ZEND_METHOD(Fermata_Channel, history)
 	array_init_size(return_value, past_len);
 	for (size_t i = 0; i < past_len; i++) {
 		zval event;
-		event_from_past(&event, &past[i]);
+		fermata_event_from_past(&event, &past[i]);
 		add_next_index_zval(return_value, &event);
+	}
+}
+
+ZEND_METHOD(Fermata_Channel, read)
+{
+	zend_string *since = NULL;
+	bool from_start = false, has_gap_events = false;
+	FmStr name;
+	ZEND_PARSE_PARAMETERS_START(0, 3)
+		Z_PARAM_OPTIONAL
+		Z_PARAM_STR_OR_NULL(since)
+		Z_PARAM_BOOL(from_start)
+		Z_PARAM_BOOL(has_gap_events)
+	ZEND_PARSE_PARAMETERS_END();
+	if (!channel_name(ZEND_THIS, &name)) {
+		RETURN_THROWS();
+	}
+	FmStr after = fermata_str_or_absent(since && ZSTR_LEN(since) ? since : NULL);
+	if (!fermata_reader_open(return_value, name, after, from_start, has_gap_events)) {
+		RETURN_THROWS();
 	}
 }

@@ -7,6 +7,7 @@
  *                                           serves the other clients to the end, and the master replaces the worker
  *
  * fermata_clean_up() ensures that no state of a handler reaches the next handler. */
+#include "channels/channels.h"
 #include "sockets/sockets.h"
 #include "jobs/jobs.h"
 #include "worker/worker.h"
@@ -80,6 +81,7 @@ void fermata_dispatch(const FmEvent *event)
 		case FM_EVENT_WAKE: fermata_fibers_woken(); break;
 		case FM_EVENT_READY: fermata_watch_ready(event); break;
 		case FM_EVENT_BODY: fermata_body_arrived(event); break;
+		case FM_EVENT_CHANNEL: fermata_reader_woken(); break;
 		case FM_EVENT_PEER_MESSAGE: fermata_peers_on_message(event->body); break;
 		case FM_EVENT_STREAM:
 			if (!fermata_events_taken(event)) {

@@ -1717,6 +1717,45 @@ namespace Fermata {
          * @throws Exception\MisuseError if the count is not positive
          */
         public function history(?string $since = null, ?int $count = null): array {}
+
+        /**
+         * Returns a reader of the channel's events, for a foreach loop in a handler or task. The loop waits for the next event;
+         * meanwhile other handlers run. It ends by break, by an exception, and if its handler or task is cancelled.
+         *
+         * @param string|null $since read the events after the event with this id; null: only events published after this call
+         * @param bool $fromStart without $since: start with the oldest stored event
+         * @param bool $gapEvents where events are missing, return an event named `gap` (data: `{"reason": …}`, no id), as clients
+         *        receive it, instead of throwing a GapException
+         * @throws Exception\MisuseError if the worker has 65,536 open readers
+         */
+        public function read(?string $since = null, bool $fromStart = false, bool $gapEvents = false): ChannelReader {}
+    }
+
+    /**
+     * Reader of a channel; see Channel::read(). Each event is read once, in publish order. Users who join or leave are not events
+     * of a reader. The keys of a foreach loop are the ids of the events.
+     *
+     * A reader stores only its position. If it is slower than the publishers, it finds older events in the history, until
+     * history_bytes has room for no more; then it has a gap.
+     *
+     * @implements \IteratorAggregate<string|null, Event>
+     */
+    final class ChannelReader implements \IteratorAggregate
+    {
+        private function __construct() {}
+
+        /**
+         * Returns the next event; waits while there is none.
+         *
+         * @throws Exception\GapException if events before the next one are missing; the next call continues after the gap
+         * @throws Exception\CancelledException if the handler's client disconnects, or the task is cancelled
+         * @throws Exception\TimeoutException inside timeout()
+         * @throws Exception\MisuseError if another handler or task waits with this reader, or PHP cannot wait at this point
+         */
+        public function receive(): Event {}
+
+        /** Used by foreach. */
+        public function getIterator(): \Iterator {}
     }
 
     /** User who is present in a channel. */
@@ -3435,6 +3474,16 @@ namespace Fermata\Exception {
 
     /** A value was added to a closed queue, or removed from a closed and empty one. */
     final class QueueClosedException extends \RuntimeException implements FermataException {}
+
+    /** A ChannelReader has missed events: they are no longer stored. The reader continues with the oldest stored event after them. */
+    final class GapException extends \RuntimeException implements FermataException
+    {
+        /**
+         * `expired`: the events are older than the history; `too slow`: the reader was slower than the publishers; `log lost`: the
+         * log of the cluster has lost them; `unknown id`: the server does not know the event id of $since.
+         */
+        public string $reason = '';
+    }
 
     /** A job threw an exception; the message has its class, text, place and trace. */
     final class JobFailedException extends \RuntimeException implements FermataException

@@ -166,6 +166,7 @@ pub use channels::presence::{MembersError, is_info_change};
 pub use channels::publish::{
     EventId, Member, Message, Past, PublishFailure, check_channel, check_message,
 };
+pub use channels::readers::{READERS_MAX, ReadNext, ReaderId};
 pub use channels::since::Since;
 pub use channels::stream_format::StreamFormat;
 pub use channels::views::{Past as ViewPast, ViewHold};

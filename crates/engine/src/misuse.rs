@@ -3,6 +3,8 @@
 use fermata_hub::{CHANNEL_BYTES_MAX, INFO_BYTES_MAX, PublishError, USER_BYTES_MAX};
 use fermata_proto::ws::close::REASON_BYTES_MAX;
 
+use crate::channels::readers::READERS_MAX;
+
 /// Maximum length of a user-supplied name in a message, in characters.
 const SHOWN_CHARS_MAX: usize = 64;
 
@@ -77,6 +79,11 @@ pub enum Misuse {
     /// A channel listed twice in one hold.
     #[error("channel name \"{0}\" is given twice to one hold")]
     HoldChannelTwice(String),
+    /// Too many open readers of channels.
+    #[error(
+        "this worker has {READERS_MAX} open readers of channels, which is the maximum; release a reader when its loop ends"
+    )]
+    TooManyReaders,
     /// A stream that ends before its `Content-Length`.
     #[error("the stream ended {0} bytes before its announced length")]
     StreamShort(u64),

@@ -11,7 +11,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use fermata_config::{LogLevel, mask_secrets};
 use fermata_engine::websocket::SendError;
-use fermata_engine::{Gone, PublishId, RequestId, SocketId};
+use fermata_engine::{Gone, PublishId, ReaderId, RequestId, SocketId};
 use fermata_io::files::JobId;
 
 /// Bytes with a length, not NUL-terminated. `ptr` is NULL if and only if the value is absent.
@@ -173,6 +173,27 @@ impl FmReading {
     /// Returns the next number.
     pub(crate) fn next(self) -> FmReading {
         FmReading(self.0 + 1)
+    }
+}
+
+/// A reader of a channel. 0 means none.
+#[repr(transparent)]
+#[derive(Clone, Copy)]
+pub struct FmReader(u64);
+
+impl FmReader {
+    pub(crate) const NONE: FmReader = FmReader(0);
+}
+
+impl From<ReaderId> for FmReader {
+    fn from(id: ReaderId) -> FmReader {
+        FmReader(id.to_raw())
+    }
+}
+
+impl From<FmReader> for ReaderId {
+    fn from(reader: FmReader) -> ReaderId {
+        ReaderId::from_raw(reader.0)
     }
 }
 

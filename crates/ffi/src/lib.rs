@@ -16,6 +16,7 @@
 
 mod abi;
 mod body;
+mod channel_reader;
 mod companion;
 mod doors;
 mod fastcgi;
@@ -42,6 +43,7 @@ mod ws_client;
 
 pub use abi::*;
 pub use body::*;
+pub use channel_reader::*;
 pub use companion::*;
 pub use doors::*;
 pub use fastcgi::*;

@@ -18,7 +18,8 @@ use fermata_tls::{ClientCertificate, Tls};
 
 use crate::abi::{
     FM_BACKPRESSURE, FM_GONE, FM_ID_BYTES, FM_MISUSE, Failure, FmError, FmHeader, FmId, FmMessage,
-    FmReading, FmRequest, FmSocket, FmStr, NOTHING, array, ask, guard, log_level, misuse, put,
+    FmReader, FmReading, FmRequest, FmSocket, FmStr, NOTHING, array, ask, guard, log_level, misuse,
+    put,
 };
 use crate::grip::{FmGrip, Front, Grip};
 
@@ -58,6 +59,8 @@ pub const FM_EVENT_BODY: u32 = 12;
 /// A worker of another server in the cluster sent `body` by `fm_worker_send_to_servers`. Only `kind` and `body` are
 /// set.
 pub const FM_EVENT_PEER_MESSAGE: u32 = 13;
+/// The channel of the reader `fm_reader_woken` may have further events for `fm_reader_next`. Only `kind` is set.
+pub const FM_EVENT_CHANNEL: u32 = 14;
 
 /// The held client receives server-sent events.
 pub const FM_FORMAT_EVENT_STREAM: u8 = 0;
@@ -87,6 +90,8 @@ pub struct FmWorker {
     /// Pending reads of history, and the number that was assigned to the last one.
     histories: HashMap<FmReading, HistoryReader>,
     last_reading: FmReading,
+    /// Reader of the last FM_EVENT_CHANNEL.
+    pub(crate) woken_reader: FmReader,
     pub(crate) text: Vec<u8>,
     /// Certificate of the current request's client, kept alive while C borrows it.
     pub(crate) client: Option<Rc<ClientCertificate>>,
@@ -113,6 +118,7 @@ impl FmWorker {
             past_out: Vec::new(),
             histories: HashMap::new(),
             last_reading: FmReading::NONE,
+            woken_reader: FmReader::NONE,
             text: Vec::new(),
             client: None,
         }
@@ -399,6 +405,10 @@ impl FmWorker {
                 event.handler = self.worker.http.stream_handler();
                 event.request = request.into();
                 FM_EVENT_STREAM_END
+            }
+            Event::Read(reader) => {
+                self.woken_reader = reader.into();
+                FM_EVENT_CHANNEL
             }
             Event::Ready => {
                 if let Some(ready) = self.worker.waiting.ready() {
@@ -830,14 +840,38 @@ impl FmWorker {
     ) {
         self.past = past;
         self.past_out.clear();
-        self.past_out.extend(self.past.iter().map(|past| FmPast {
+        self.past_out.extend(self.past.iter().map(FmPast::lend));
+        put(first, self.past_out.as_ptr());
+        put(len, self.past_out.len());
+    }
+
+    /// Lends one event until the next one is lent.
+    pub(crate) fn lend_event(&mut self, event: Past) -> FmPast {
+        self.past_out.clear();
+        self.past.clear();
+        self.past.push(event);
+        FmPast::lend(&self.past[0])
+    }
+}
+
+impl FmPast {
+    fn lend(past: &Past) -> FmPast {
+        FmPast {
             id: FmStr::lend(past.id.as_bytes()),
             name: FmStr::lend_option(past.name.as_deref()),
             data: FmStr::lend(&past.data),
             time_ms: past.unix_ms,
-        }));
-        put(first, self.past_out.as_ptr());
-        put(len, self.past_out.len());
+        }
+    }
+
+    /// Returns an event without id and name.
+    pub(crate) fn of_text(text: &'static str) -> FmPast {
+        FmPast {
+            id: FmStr::lend_option(None),
+            name: FmStr::lend_option(None),
+            data: FmStr::lend(text.as_bytes()),
+            time_ms: 0,
+        }
     }
 }
 

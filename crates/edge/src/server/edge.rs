@@ -143,7 +143,7 @@ impl Edge {
                 Event::Pong => self.on_client_control(false),
                 Event::Close => self.on_client_close(),
                 Event::Body(handle) => self.on_body_arrived(handle),
-                Event::Ready | Event::Upgrade | Event::Open => {}
+                Event::Ready | Event::Upgrade | Event::Open | Event::Read(_) => {}
                 Event::Stop => {
                     self.journal.flush_journal(&self.worker);
                     return self.worker.exit_code();

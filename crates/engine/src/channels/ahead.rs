@@ -1,9 +1,9 @@
-//! Clients whose last event id comes from another machine and has not yet reached this machine.
+//! Clients and readers whose last event id comes from another machine and has not yet reached this machine.
 
 use fermata_hub::AHEAD_MS_MAX;
 use fermata_io::Deadline;
 
-use crate::net::slab::Key;
+use crate::channels::resume::Resuming;
 
 /// Interval in milliseconds at which these clients are checked together.
 const AHEAD_LOOK_MS: u64 = 250;
@@ -12,7 +12,7 @@ const AHEAD_LOOK_MS: u64 = 250;
 /// advances, and when the first has waited long enough. Closed clients are removed at the same
 /// time. So the list holds at most the arrivals of [`AHEAD_MS_MAX`] plus one interval.
 pub(crate) struct Ahead {
-    keys: Vec<Key>,
+    waiting: Vec<Resuming>,
     /// Time of the next check; never if the list is empty.
     pub due: Deadline,
 }
@@ -20,7 +20,7 @@ pub(crate) struct Ahead {
 impl Default for Ahead {
     fn default() -> Self {
         Ahead {
-            keys: Vec::new(),
+            waiting: Vec::new(),
             due: Deadline::NEVER,
         }
     }
@@ -28,26 +28,26 @@ impl Default for Ahead {
 
 impl Ahead {
     /// Adds a client that waits at most `wait_ms`.
-    pub fn push(&mut self, key: Key, wait_ms: u64, now_ms: u64) {
+    pub fn push(&mut self, one: Resuming, wait_ms: u64, now_ms: u64) {
         let due_ms = now_ms + wait_ms.min(AHEAD_MS_MAX);
         self.due = self
             .due
             .min(Deadline::at(due_ms.next_multiple_of(AHEAD_LOOK_MS)));
-        self.keys.push(key);
+        self.waiting.push(one);
     }
 
     /// Removes and returns all clients.
-    pub fn take(&mut self) -> impl Iterator<Item = Key> {
+    pub fn take(&mut self) -> impl Iterator<Item = Resuming> {
         self.due = Deadline::NEVER;
-        self.keys.drain(..)
+        self.waiting.drain(..)
     }
 
     pub fn is_empty(&self) -> bool {
-        self.keys.is_empty()
+        self.waiting.is_empty()
     }
 
     #[cfg(test)]
     pub fn len(&self) -> usize {
-        self.keys.len()
+        self.waiting.len()
     }
 }

@@ -22,6 +22,9 @@ pub(crate) const FORMAT_WS_JSON: u8 = FORMAT_WS_DATA + 1;
 /// First format of compressed frames; they are numbered on first use.
 const FORMAT_WS_COMPRESSED: u8 = FORMAT_WS_JSON + 1;
 
+/// Format of readers: one byte per message, which only wakes the reader.
+pub(crate) const FORMAT_READER: u8 = u8::MAX - 3;
+
 /// Format: messages that the embedder creates from a record, each as a WebSocket text frame.
 pub(crate) const FORMAT_WS_OWN: u8 = u8::MAX - 2;
 
@@ -150,7 +153,7 @@ impl Encoder {
         });
         let at = known.unwrap_or(self.compressed.len());
         let format = u8::try_from(usize::from(FORMAT_WS_COMPRESSED) + at).ok();
-        let Some(format) = format.filter(|format| *format < FORMAT_WS_OWN) else {
+        let Some(format) = format.filter(|format| *format < FORMAT_READER) else {
             return plain;
         };
         if known.is_none() {
@@ -297,6 +300,12 @@ impl Encode for Encoder {
         }
         match format.checked_sub(FORMAT_WS_COMPRESSED) {
             Some(_) if format == FORMAT_WS_OWN => self.own_frame(record, out),
+            Some(_) if format == FORMAT_READER => {
+                // Readers do not read joins and leaves.
+                if record.kind == Kind::Message {
+                    out.push(0);
+                }
+            }
             Some(at) => self.compressed_frame(at, record, out),
             None => self.socket_frame(format == FORMAT_WS_JSON, record, out),
         }

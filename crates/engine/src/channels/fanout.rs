@@ -4,6 +4,7 @@ use fermata_io::{Deadline, Driver};
 
 use crate::channels::Channels;
 use crate::channels::clients::Clients;
+use crate::channels::readers::READER_OWNERS;
 use crate::net::index::ExchangeIndex;
 
 /// Maximum number of records read from the ring in a row.
@@ -40,9 +41,8 @@ impl Channels {
         let mut served = 0;
         let mut until_ms = 0;
         for _ in 0..PUMPS_MAX {
-            while let Some(index) = self.local.next_ready() {
-                self.send_held(to, ExchangeIndex(index));
-                self.after_output(to);
+            while let Some(owner) = self.local.next_ready() {
+                self.serve(to, owner);
                 served += 1;
                 if served == subscribers_max {
                     self.gather.add_served(served);
@@ -92,10 +92,20 @@ impl Channels {
     }
 
     fn finish_round<D: Driver>(&mut self, to: &mut Clients<'_, D>) {
-        while let Some(index) = self.local.next_ready() {
-            self.send_held(to, ExchangeIndex(index));
-            self.after_output(to);
+        while let Some(owner) = self.local.next_ready() {
+            self.serve(to, owner);
         }
+    }
+
+    /// Delivers new records to the owner of a subscription.
+    #[inline]
+    fn serve<D: Driver>(&mut self, to: &mut Clients<'_, D>, owner: u32) {
+        if owner >= READER_OWNERS {
+            self.wake_owner(to.waiting, owner);
+            return;
+        }
+        self.send_held(to, ExchangeIndex(owner));
+        self.after_output(to);
     }
 
     fn pump<D: Driver>(&mut self, to: &mut Clients<'_, D>) {

@@ -20,6 +20,7 @@ pub(crate) mod opening;
 pub(crate) mod pace;
 pub(crate) mod presence;
 pub(crate) mod publish;
+pub(crate) mod readers;
 pub(crate) mod resume;
 pub(crate) mod since;
 pub(crate) mod stream_format;
@@ -38,13 +39,14 @@ use fermata_io::Deadline;
 use fermata_io::wake::Waker;
 
 use crate::admin::stats::{Counter, Counts};
-use crate::net::slab::Key;
 use ahead::Ahead;
 use cluster::Outbox;
 use encode::Encoder;
 use follow::{Follower, FollowerThread};
 use gather::{Gather, RING_SHARE};
 use keep_alives::KeepAlives;
+use readers::Readers;
+use resume::Resuming;
 
 /// A worker's channel state: the shared ring, and its own subscribers.
 pub struct Channels {
@@ -63,9 +65,11 @@ pub struct Channels {
     pub(crate) wakers: Arc<Vec<Waker>>,
     /// Threads that read published events.
     pub(crate) followers: Vec<FollowerThread>,
-    /// Held clients that are ready for the next piece of missed events.
-    pub(crate) resuming: VecDeque<Key>,
-    /// Clients whose last event id has not yet reached this machine.
+    /// Handlers that read a channel.
+    pub(crate) readers: Readers,
+    /// Held clients that are ready for the next piece of missed events, and readers to wake.
+    pub(crate) resuming: VecDeque<Resuming>,
+    /// Clients and readers whose last event id has not yet reached this machine.
     pub(crate) ahead: Ahead,
     /// [`Ring::log_turn`] at the last check of the clients in `ahead`.
     pub(crate) log_turn: u64,
@@ -122,6 +126,7 @@ impl Channels {
             identity,
             wakers,
             followers: Vec::new(),
+            readers: Readers::new(),
             resuming: VecDeque::new(),
             ahead: Ahead::default(),
             log_turn: 0,

@@ -1,7 +1,9 @@
 //! Publishing, and reading published events.
 
 use fermata_config::LogLevel;
-use fermata_hub::{Backlog, ID_BYTES_MAX, IdRef, Ids, Kind, LockError, PublishError, ReplayRange};
+use fermata_hub::{
+    Backlog, ID_BYTES_MAX, IdRef, Ids, Kind, LockError, PublishError, Record, ReplayRange,
+};
 
 use super::Channels;
 use crate::admin::stats::{Counter, Counts, Shared};
@@ -73,6 +75,19 @@ pub struct Past {
     pub data: Vec<u8>,
     /// Time of publication, in milliseconds since 1970.
     pub unix_ms: u64,
+}
+
+impl Past {
+    /// Copies a record.
+    pub(crate) fn of(ids: &Ids, record: &Record) -> Past {
+        let mut text = [0; ID_BYTES_MAX];
+        Past {
+            id: String::from_utf8_lossy(ids.of(record, &mut text)).into_owned(),
+            name: record.name().map(<[u8]>::to_vec),
+            data: record.data().to_vec(),
+            unix_ms: record.unix_ms,
+        }
+    }
 }
 
 /// A user that is present.
@@ -321,13 +336,7 @@ impl Channels {
         let mut past = Vec::new();
         self.ring.replay(&[channel], &range, &mut |record| {
             if record.kind == Kind::Message {
-                let mut text = [0; ID_BYTES_MAX];
-                past.push(Past {
-                    id: String::from_utf8_lossy(ids.of(record, &mut text)).into_owned(),
-                    name: record.name().map(<[u8]>::to_vec),
-                    data: record.data().to_vec(),
-                    unix_ms: record.unix_ms,
-                });
+                past.push(Past::of(&ids, record));
             }
         });
         past

@@ -12,6 +12,7 @@ use super::missed::{OnLoss, Resume};
 use crate::admin::stats::Counter;
 use crate::channels::Channels;
 use crate::channels::clients::Clients;
+use crate::channels::readers::ReaderId;
 use crate::http::exchange::{Held, Stage};
 use crate::missed::{Known, missed};
 use crate::net::Net;
@@ -22,6 +23,15 @@ use crate::net::slab::Key;
 /// Maximum number of pieces per turn for all clients (about one millisecond), so that thousands of
 /// reconnecting clients do not delay others.
 const PIECES_PER_TURN: usize = 16;
+
+/// A client, or a reader, that continues in the next turn.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Resuming {
+    /// A held client or WebSocket.
+    Client(Key),
+    /// A handler that reads a channel.
+    Reader(ReaderId),
+}
 
 impl Channels {
     /// Queues clients again that wait for records of another machine, since the ring has advanced.
@@ -41,8 +51,13 @@ impl Channels {
             }
         }
         for _ in 0..PIECES_PER_TURN.min(self.resuming.len()) {
-            let Some(key) = self.resuming.pop_front() else {
-                break;
+            let key = match self.resuming.pop_front() {
+                Some(Resuming::Client(key)) => key,
+                Some(Resuming::Reader(id)) => {
+                    self.wake_reader(to.waiting, id);
+                    continue;
+                }
+                None => break,
             };
             // The client's connection was closed after it was queued.
             let Some((connection, exchange)) = to.net.connections.get_mut(key) else {
@@ -172,7 +187,7 @@ impl Channels {
             && let Some(is_queued) = exchange.resume_queued()
             && !std::mem::replace(is_queued, true)
         {
-            self.resuming.push_back(key);
+            self.resuming.push_back(Resuming::Client(key));
         }
     }
 
@@ -183,11 +198,25 @@ impl Channels {
         key: Key,
         until_unix_ms: Option<u64>,
     ) {
+        self.push_ahead(net, Resuming::Client(key), until_unix_ms);
+    }
+
+    /// Registers a reader that waits until a given time.
+    pub(crate) fn queue_reader_ahead<D: Driver>(
+        &mut self,
+        net: &Net<D>,
+        id: ReaderId,
+        until_unix_ms: Option<u64>,
+    ) {
+        self.push_ahead(net, Resuming::Reader(id), until_unix_ms);
+    }
+
+    fn push_ahead<D: Driver>(&mut self, net: &Net<D>, one: Resuming, until_unix_ms: Option<u64>) {
         let wait_ms = until_unix_ms
             .unwrap_or(0)
             .saturating_sub(net.driver.unix_ms());
         let now_ms = net.driver.now_ms();
-        self.ahead.push(key, wait_ms, now_ms);
+        self.ahead.push(one, wait_ms, now_ms);
     }
 }
 

@@ -8,6 +8,8 @@ use crate::channels::cluster::{Ack, History, HistoryError, HistoryReader, Publis
 use crate::channels::hold::{Hold, HoldError};
 use crate::channels::opening::{Last, Opening};
 use crate::channels::publish::{EventId, Message, Past, PublishFailure};
+use crate::channels::readers::{ReadNext, ReaderId};
+use crate::channels::since::Since;
 use crate::channels::views::{Past as ViewPast, ViewHold};
 use crate::embed::waiting::Waiting;
 use crate::http::Http;
@@ -185,6 +187,26 @@ impl<D: Driver> Worker<D> {
     pub fn history_read(&mut self, channel: &[u8], count_max: usize) -> Result<Vec<Past>, Misuse> {
         let unix_ms = self.net.driver.unix_ms();
         self.channels.history_read(channel, count_max, unix_ms)
+    }
+
+    /// Opens a reader of a channel, to be closed with [`Worker::close_reader`].
+    ///
+    /// # Errors
+    /// The channel name is invalid, or [`READERS_MAX`](crate::READERS_MAX) is reached.
+    pub fn open_reader(&mut self, channel: &[u8], since: Since<'_>) -> Result<ReaderId, Misuse> {
+        self.channels.open_reader(channel, since)
+    }
+
+    /// Reads the next event of a reader's channel. After [`ReadNext::Wait`],
+    /// [`Event::Read`](crate::Event::Read) follows when there may be more; `None` if the reader was
+    /// closed.
+    pub fn read_next(&mut self, reader: ReaderId) -> Option<ReadNext> {
+        self.channels.read_next(&mut self.net, reader)
+    }
+
+    /// Closes a reader. [`Event::Read`](crate::Event::Read) may still follow for it.
+    pub fn close_reader(&mut self, reader: ReaderId) {
+        self.channels.close_reader(reader);
     }
 
     /// Sends a message to all other workers, which receive

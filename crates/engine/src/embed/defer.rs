@@ -99,6 +99,7 @@ impl Waiting {
                     self.peer_message = data;
                     Event::PeerMessage
                 }
+                WaitEvent::Read(reader) => Event::Read(reader),
                 WaitEvent::Body(handle) => Event::Body(handle),
             });
         }

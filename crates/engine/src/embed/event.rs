@@ -1,5 +1,6 @@
 //! Events for an embedder.
 
+use crate::channels::readers::ReaderId;
 use crate::id::{RequestId, SocketId};
 
 /// An event returned by `next_event`. It carries one number at most, so that it fits into two
@@ -41,6 +42,8 @@ pub enum Event {
     Items,
     /// `Waiting::peer_message` is a message from another worker of this server or of the cluster.
     PeerMessage,
+    /// The channel of this reader may have further events for `Worker::read_next`.
+    Read(ReaderId),
     /// The stream that answers this request needs its next piece from `Http::stream_handler`:
     /// `write_stream`, `end_stream` or `fail_stream`.
     Stream(RequestId),

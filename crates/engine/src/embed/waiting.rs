@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use fermata_io::Deadline;
 use fermata_io::watch::Ready;
 
+use crate::channels::readers::ReaderId;
 use crate::embed::event::Left;
 use crate::embed::relayed::Items;
 use crate::embed::watch::WatchedDescriptors;
@@ -20,6 +21,7 @@ pub(crate) enum WaitEvent {
     Wire(WireEvent),
     Items(Items),
     PeerMessage(Box<[u8]>),
+    Read(ReaderId),
     /// More of this request's body has arrived, or receiving it failed.
     Body(RequestId),
 }

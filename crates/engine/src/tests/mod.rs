@@ -15,6 +15,7 @@ mod holds;
 mod http2;
 mod http2_attacks;
 mod preface;
+mod readers;
 mod requests;
 mod resume;
 mod sockets;
@@ -44,7 +45,7 @@ use sockets::Call;
 use crate::channels::test_ring;
 use crate::http::router::Router;
 use crate::id::{RequestId, SocketId};
-use crate::{Event, Hold, HoldError, Left, Logger, Message, Parts, Since, Worker};
+use crate::{Event, Hold, HoldError, Left, Logger, Message, Parts, ReaderId, Since, Worker};
 
 const HELLO: u32 = 1;
 const ECHO: u32 = 2;
@@ -86,6 +87,8 @@ pub struct Rig {
     pub arrived: Vec<RequestId>,
     /// Number of wake-ups of the application.
     pub wakes: usize,
+    /// Readers that may have further events.
+    pub woken: Vec<ReaderId>,
 }
 
 /// Returns settings with small shared memory, because every test leaks its memory.
@@ -133,6 +136,7 @@ impl Rig {
             left: Vec::new(),
             arrived: Vec::new(),
             wakes: 0,
+            woken: Vec::new(),
         }
     }
 
@@ -188,6 +192,7 @@ impl Rig {
                 Some(Event::SocketGone(socket)) => self.left.push(Left::Socket(socket)),
                 Some(Event::Body(handle)) => self.arrived.push(handle),
                 Some(Event::Wake) => self.wakes += 1,
+                Some(Event::Read(reader)) => self.woken.push(reader),
                 // The test itself writes the pieces.
                 Some(Event::Stream(_) | Event::StreamEnd(_)) => {}
                 Some(event) => self.on_socket(event),
