@@ -93,11 +93,13 @@ fn a_client_from_the_start_receives_what_only_the_log_has(log: LogServer) {
     publish_numbers(&first, 0);
     let late = small(&log);
     // Before the server has reached the log, and afterwards.
-    let path = "/events?from=start";
-    let mut streams = vec![Stream::open(late.connect(), path, None)];
+    let paths = ["/events?from=start", "/read/news?from=start"];
+    let mut streams = Vec::from(paths.map(|path| Stream::open(late.connect(), path, None)));
     wait_ready(&late, 200);
-    streams.push(Stream::open(late.connect(), path, None));
-    streams.push(Stream::open(first.connect(), path, None));
+    for path in paths {
+        streams.push(Stream::open(late.connect(), path, None));
+        streams.push(Stream::open(first.connect(), path, None));
+    }
     publish_numbers(&first, EVENTS);
     for stream in &mut streams {
         expect_numbers(stream, 0, 2 * EVENTS);

@@ -1,13 +1,14 @@
-//! `Hold::fromStart()` and `WebSocket::join(fromStart: true)`: a client without an id receives all stored events, then new ones.
+//! `Hold::fromStart()`, `WebSocket::join(fromStart: true)` and `Channel::read(fromStart: true)`: a client or handler without an id
+//! receives all stored events, then new ones.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use fermata_testkit::Server;
 use fermata_testkit::sse::Stream;
 use fermata_testkit::websocket::Socket;
-use fermata_tests::{fixture, publish};
+use fermata_testkit::{Server, wait_until};
+use fermata_tests::{fixture, publish, stats};
 
 /// Number of events that each client has to receive after it has connected.
 const LIVE: usize = 20;
@@ -37,8 +38,9 @@ fn clients_receive_all_events_whenever_they_connect() {
             }
         });
         for client in 0..CLIENTS {
-            let numbers = match client % 2 {
-                0 => by_event_stream(&server),
+            let numbers = match client % 3 {
+                0 => by_event_stream(&server, "/events/log?from=start"),
+                1 => by_event_stream(&server, "/read/log"),
                 _ => by_socket(&server),
             };
             let expected: Vec<usize> = (0..numbers.len()).collect();
@@ -57,9 +59,9 @@ impl Drop for Over<'_> {
 }
 
 /// Reads until the stored events and [`LIVE`] events published after them have arrived.
-fn by_event_stream(server: &Server) -> Vec<usize> {
+fn by_event_stream(server: &Server, path: &str) -> Vec<usize> {
     let newest = newest(server);
-    let mut stream = Stream::open(server.connect(), "/events/log?from=start", None);
+    let mut stream = Stream::open(server.connect(), path, None);
     let mut numbers = Vec::new();
     while numbers.len() < newest + LIVE {
         let event = stream.next_event();
@@ -94,16 +96,37 @@ fn an_id_goes_before_the_start() {
     let ids: Vec<String> = (0..3)
         .map(|number| publish(&server, "news", &number.to_string()))
         .collect();
-    let path = "/events?from=start";
-    let mut stream = Stream::open(server.connect(), path, None);
-    for number in 0..3 {
-        assert_eq!(stream.next_event().data, number.to_string());
+    for path in ["/events?from=start", "/read/news?from=start"] {
+        let mut stream = Stream::open(server.connect(), path, None);
+        for number in 0..3 {
+            assert_eq!(stream.next_event().data, number.to_string(), "{path}");
+        }
+        let mut resumed = Stream::open(server.connect(), path, Some(&ids[1]));
+        assert_eq!(resumed.next_event().data, "2", "{path}");
     }
-    let mut resumed = Stream::open(server.connect(), path, Some(&ids[1]));
-    assert_eq!(resumed.next_event().data, "2");
+    let paths = ["/events", "/events?from=start", "/read/news?from=start"];
+    let mut streams =
+        paths.map(|path| Stream::open(server.connect(), path, Some(ids.last().expect("three"))));
     publish(&server, "news", "live");
-    assert_eq!(stream.next_event().data, "live");
-    assert_eq!(resumed.next_event().data, "live");
+    for stream in &mut streams {
+        assert_eq!(stream.next_event().data, "live");
+    }
+}
+
+/// A handler that waits for events is cancelled when its client disconnects.
+#[test]
+fn a_reader_ends_with_its_client() {
+    let server = fixture("hub").control().start();
+    let mut stream = Stream::open(server.connect(), "/read/news?from=start", None);
+    publish(&server, "news", "first");
+    assert_eq!(stream.next_event().data, "first");
+    wait_until("the handler waits", || {
+        (stats(&server)["total"]["fibers_waiting"] == 1).then_some(())
+    });
+    drop(stream);
+    wait_until("the handler has ended", || {
+        (stats(&server)["total"]["fibers_waiting"] == 0).then_some(())
+    });
 }
 
 #[test]
@@ -112,10 +135,16 @@ fn a_start_that_is_no_longer_stored_is_a_gap() {
     for number in 0..4 {
         publish(&server, "news", &number.to_string());
     }
-    let mut stream = Stream::open(server.connect(), "/events?from=start", None);
-    assert_eq!(stream.next_event().name, "gap");
-    assert_eq!(stream.next_event().data, "2");
-    assert_eq!(stream.next_event().data, "3");
+    for path in ["/events?from=start", "/read/news?from=start"] {
+        let mut stream = Stream::open(server.connect(), path, None);
+        let gap = stream.next_event();
+        assert_eq!(
+            (gap.name.as_str(), gap.data.as_str()),
+            ("gap", r#"{"reason":"expired"}"#)
+        );
+        assert_eq!(stream.next_event().data, "2");
+        assert_eq!(stream.next_event().data, "3");
+    }
     // Nothing was published to this channel, and nothing is missing.
     let mut other = Stream::open(server.connect(), "/events?channels=other&from=start", None);
     publish(&server, "other", "first");

@@ -48,7 +48,7 @@ pub struct Backlog {
     found: Vec<Seq>,
     /// Position up to which every record was delivered or is in `found`.
     found_up_to: Seq,
-    /// Start of history, set at the first search. It limits how far back a client may resume, not how slowly it may read.
+    /// Start of history, set when a client without an id connects, otherwise at the first search. It limits how far back a client may resume, not how slowly it may read.
     bounds: Option<Bounds>,
     /// The last item was a gap, so another gap would be redundant.
     in_gap: bool,
@@ -65,8 +65,6 @@ pub struct Backlog {
     has_begun: bool,
     /// The client received a gap that covers the log's past, so it receives no records of the past.
     skips_past: bool,
-    /// Newest record of the ring when the client connected, for a client without an id.
-    connected: Option<Seq>,
     /// Log position read when the client connected, if the end of the log's past was unknown then.
     early: Option<u64>,
     /// The caller has reported that the log is unavailable; applies to the next call.
@@ -98,7 +96,6 @@ impl Backlog {
             past_until_ms: None,
             has_begun: false,
             skips_past: false,
-            connected: None,
             early: None,
             is_doubted: false,
         }
@@ -109,7 +106,11 @@ impl Backlog {
     pub fn from_now(channels: &[&[u8]], newest: Seq) -> Backlog {
         Backlog {
             skips_past: true,
-            connected: Some(newest),
+            // The limits of history do not apply: the client connected before every record that it receives.
+            bounds: Some(Bounds {
+                newest,
+                oldest_ms: 0,
+            }),
             ..Backlog::new(channels, newest)
         }
     }
@@ -181,7 +182,7 @@ impl Backlog {
     /// Returns true if a different log began after the client connected. If the same log began again, the client continues at its
     /// position in that log.
     fn has_lost_log(&self, ring: &Ring) -> bool {
-        let connected = self.bounds.map(|bounds| bounds.newest).or(self.connected);
+        let connected = self.bounds.map(|bounds| bounds.newest);
         let is_other = |place: LogPlace| ring.log_epoch() != Some(place.epoch);
         connected.is_some_and(|newest| ring.has_begun_after(newest))
             && self.place.is_none_or(is_other)
@@ -347,7 +348,6 @@ impl Ring {
             if let Some(bounds) = &mut backlog.bounds {
                 bounds.newest = newest;
             }
-            backlog.connected = backlog.connected.map(|_| newest);
             backlog.place = None;
             backlog.found.clear();
             backlog.skip_past(self, up_to);

@@ -127,6 +127,21 @@ fn a_slow_reader_and_an_old_id_receive_a_gap() {
 }
 
 #[test]
+fn the_limits_of_history_do_not_apply_to_later_events() {
+    let mut settings = settings();
+    settings.history_count_max = 5;
+    let mut rig = Rig::with(1, settings);
+    rig.publish("a", "before");
+    let now = open(&mut rig, Since::Now);
+    for n in 0..20 {
+        rig.publish("a", &n.to_string());
+    }
+    rig.run();
+    let all: Vec<_> = (0..20).map(|n| n.to_string()).collect();
+    assert_eq!(read_all(&mut rig, now), all);
+}
+
+#[test]
 fn the_number_of_readers_is_bounded() {
     let mut rig = Rig::new(1);
     let readers: Vec<_> = (0..READERS_MAX)
