@@ -46,6 +46,31 @@ pub struct SocketId(RequestId);
 #[repr(transparent)]
 pub struct WireId(NonZeroU64);
 
+/// A handler that reads a channel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[repr(transparent)]
+pub struct ReaderId(NonZeroU64);
+
+impl ReaderId {
+    pub(crate) fn new(key: Key) -> ReaderId {
+        ReaderId(joined(key.generation, key.index))
+    }
+
+    pub(crate) fn key(self) -> Key {
+        Key::from_u64(self.0.get())
+    }
+
+    /// Returns the id as a number, for C code.
+    pub fn to_raw(self) -> u64 {
+        self.0.get()
+    }
+
+    /// Returns the id of a number from [`ReaderId::to_raw`]; `None` for 0.
+    pub fn from_raw(raw: u64) -> Option<ReaderId> {
+        NonZeroU64::new(raw).map(ReaderId)
+    }
+}
+
 impl RequestId {
     /// Placeholder for a field that is set before it is read. No request has this serial
     /// ([`SERIAL_NONE`]).

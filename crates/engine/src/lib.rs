@@ -166,7 +166,8 @@ pub use channels::presence::{MembersError, is_info_change};
 pub use channels::publish::{
     EventId, Member, Message, Past, PublishFailure, check_channel, check_message,
 };
-pub use channels::readers::{READERS_MAX, ReadNext, ReaderId};
+pub use channels::readers::READERS_MAX;
+pub use channels::resume::ReadNext;
 pub use channels::since::Since;
 pub use channels::stream_format::StreamFormat;
 pub use channels::views::{Past as ViewPast, ViewHold};
@@ -195,7 +196,7 @@ pub use http::respond::pushed::PushedEvent;
 pub use http::respond::stream::unread_bytes;
 pub use http::respond::streams::{StreamError, Wanted};
 pub use http::{files, router};
-pub use id::{PublishId, RequestId, SocketId, WireId};
+pub use id::{PublishId, ReaderId, RequestId, SocketId, WireId};
 pub use in_process::Memory;
 pub use log::{Detail, Logger};
 pub use master::{

@@ -3,8 +3,6 @@
 use fermata_hub::{CHANNEL_BYTES_MAX, INFO_BYTES_MAX, PublishError, USER_BYTES_MAX};
 use fermata_proto::ws::close::REASON_BYTES_MAX;
 
-use crate::channels::readers::READERS_MAX;
-
 /// Maximum length of a user-supplied name in a message, in characters.
 const SHOWN_CHARS_MAX: usize = 64;
 
@@ -81,9 +79,12 @@ pub enum Misuse {
     HoldChannelTwice(String),
     /// Too many open readers of channels.
     #[error(
-        "this worker has {READERS_MAX} open readers of channels, which is the maximum; release a reader when its loop ends"
+        "this worker has {max} open readers of channels, which is the maximum; release a reader when its loop ends"
     )]
-    TooManyReaders,
+    TooManyReaders {
+        /// Maximum number.
+        max: usize,
+    },
     /// A stream that ends before its `Content-Length`.
     #[error("the stream ended {0} bytes before its announced length")]
     StreamShort(u64),

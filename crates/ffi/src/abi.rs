@@ -183,17 +183,15 @@ pub struct FmReader(u64);
 
 impl FmReader {
     pub(crate) const NONE: FmReader = FmReader(0);
+
+    pub(crate) fn id(self) -> Option<ReaderId> {
+        ReaderId::from_raw(self.0)
+    }
 }
 
 impl From<ReaderId> for FmReader {
     fn from(id: ReaderId) -> FmReader {
         FmReader(id.to_raw())
-    }
-}
-
-impl From<FmReader> for ReaderId {
-    fn from(reader: FmReader) -> ReaderId {
-        ReaderId::from_raw(reader.0)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::mem::MaybeUninit;
 
-use fermata_engine::{ReadNext, ReaderId, Since};
+use fermata_engine::{ReadNext, Since};
 
 use crate::abi::{FM_MISUSE, FmError, FmReader, FmStr, ask, guard, misuse, put};
 use crate::worker::{FmPast, FmWorker};
@@ -44,7 +44,8 @@ pub extern "C" fn fm_reader_next(
     error: Option<&mut MaybeUninit<FmError>>,
 ) -> u32 {
     guard(worker.zip(past), error, |(worker, past)| {
-        let Some(next) = worker.worker.read_next(ReaderId::from(reader)) else {
+        let next = reader.id().and_then(|id| worker.worker.read_next(id));
+        let Some(next) = next else {
             return Err((FM_MISUSE, "the reader is closed".to_owned()));
         };
         let (code, read) = match next {
@@ -68,6 +69,8 @@ pub extern "C" fn fm_reader_woken(worker: Option<&FmWorker>) -> FmReader {
 #[unsafe(no_mangle)]
 pub extern "C" fn fm_reader_close(worker: Option<&mut FmWorker>, reader: FmReader) {
     ask(worker, (), |worker| {
-        worker.worker.close_reader(ReaderId::from(reader));
+        if let Some(id) = reader.id() {
+            worker.worker.close_reader(id);
+        }
     });
 }

@@ -3,13 +3,23 @@
 use fermata_hub::AHEAD_MS_MAX;
 use fermata_io::Deadline;
 
-use crate::channels::resume::Resuming;
+use crate::id::ReaderId;
+use crate::net::slab::Key;
 
 /// Interval in milliseconds at which these clients are checked together.
 const AHEAD_LOOK_MS: u64 = 250;
 
-/// Clients whose last event id has not yet reached this machine. They are checked when the ring
-/// advances, and when the first has waited long enough. Closed clients are removed at the same
+/// A client, or a reader, that continues in the next turn.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Resuming {
+    /// A held client or WebSocket.
+    Client(Key),
+    /// A handler that reads a channel.
+    Reader(ReaderId),
+}
+
+/// Clients and readers whose last event id has not yet reached this machine. They are checked when the ring
+/// advances, and when the first has waited long enough. Closed ones are removed at the same
 /// time. So the list holds at most the arrivals of [`AHEAD_MS_MAX`] plus one interval.
 pub(crate) struct Ahead {
     waiting: Vec<Resuming>,
@@ -27,8 +37,10 @@ impl Default for Ahead {
 }
 
 impl Ahead {
-    /// Adds a client that waits at most `wait_ms`.
-    pub fn push(&mut self, one: Resuming, wait_ms: u64, now_ms: u64) {
+    /// Adds one that waits until a given time, at most [`AHEAD_MS_MAX`]; `None` = it is checked
+    /// soon. `now_ms` and `unix_ms` are the present time by both clocks.
+    pub fn push(&mut self, one: Resuming, until_unix_ms: Option<u64>, now_ms: u64, unix_ms: u64) {
+        let wait_ms = until_unix_ms.unwrap_or(0).saturating_sub(unix_ms);
         let due_ms = now_ms + wait_ms.min(AHEAD_MS_MAX);
         self.due = self
             .due

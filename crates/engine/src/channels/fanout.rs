@@ -4,7 +4,6 @@ use fermata_io::{Deadline, Driver};
 
 use crate::channels::Channels;
 use crate::channels::clients::Clients;
-use crate::channels::readers::READER_OWNERS;
 use crate::net::index::ExchangeIndex;
 
 /// Maximum number of records read from the ring in a row.
@@ -42,7 +41,10 @@ impl Channels {
         let mut until_ms = 0;
         for _ in 0..PUMPS_MAX {
             while let Some(owner) = self.local.next_ready() {
-                self.serve(to, owner);
+                if !self.readers.wake_owner(&mut self.local, to.waiting, owner) {
+                    self.send_held(to, ExchangeIndex(owner));
+                    self.after_output(to);
+                }
                 served += 1;
                 if served == subscribers_max {
                     self.gather.add_served(served);
@@ -93,19 +95,11 @@ impl Channels {
 
     fn finish_round<D: Driver>(&mut self, to: &mut Clients<'_, D>) {
         while let Some(owner) = self.local.next_ready() {
-            self.serve(to, owner);
+            if !self.readers.wake_owner(&mut self.local, to.waiting, owner) {
+                self.send_held(to, ExchangeIndex(owner));
+                self.after_output(to);
+            }
         }
-    }
-
-    /// Delivers new records to the owner of a subscription.
-    #[inline]
-    fn serve<D: Driver>(&mut self, to: &mut Clients<'_, D>, owner: u32) {
-        if owner >= READER_OWNERS {
-            self.wake_owner(to.waiting, owner);
-            return;
-        }
-        self.send_held(to, ExchangeIndex(owner));
-        self.after_output(to);
     }
 
     fn pump<D: Driver>(&mut self, to: &mut Clients<'_, D>) {

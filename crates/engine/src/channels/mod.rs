@@ -39,14 +39,13 @@ use fermata_io::Deadline;
 use fermata_io::wake::Waker;
 
 use crate::admin::stats::{Counter, Counts};
-use ahead::Ahead;
+use ahead::{Ahead, Resuming};
 use cluster::Outbox;
 use encode::Encoder;
 use follow::{Follower, FollowerThread};
 use gather::{Gather, RING_SHARE};
 use keep_alives::KeepAlives;
 use readers::Readers;
-use resume::Resuming;
 
 /// A worker's channel state: the shared ring, and its own subscribers.
 pub struct Channels {

@@ -244,18 +244,15 @@ impl Channels {
             Since::Earliest if self.outbox.is_some() => Some(Backlog::from_start_of_log(channels)),
             Since::Earliest => Some(Backlog::new(channels, 0)),
             Since::After(id) => match (self.ring.parse_id(id), self.ring.place_of_id(id)) {
-                (IdRef::Foreign, _) => self.awaited(channels, id),
+                // An id of another log. While the log is unreachable or its past is being read, the
+                // id may belong to the log that this server is about to read.
+                (IdRef::Foreign, _) => Ids::place_of(id)
+                    .filter(|_| !self.is_log_ready())
+                    .map(|place| Backlog::ahead(channels, place)),
                 (at, place) => Backlog::since(channels, at, place),
             },
         };
         Some(missed)
-    }
-
-    /// Handles an id of another log. While the log is unreachable or its past is being read, the id
-    /// may belong to the log that this server is about to read.
-    fn awaited(&self, channels: &[&[u8]], id: &[u8]) -> Option<Backlog> {
-        let place = Ids::place_of(id).filter(|_| !self.is_log_ready())?;
-        Some(Backlog::ahead(channels, place))
     }
 
     /// Returns true if a client that has received its backlog can continue with a subscription.

@@ -3,35 +3,32 @@
 //! A resuming client has no subscription, so no channel log waits for it or overtakes it: each
 //! piece is read from the ring. The client receives a gap event only if the ring has lost records.
 //! The subscription starts when a piece reaches the worker's position in the ring.
+//!
+//! Handlers that read a channel (`readers`) receive their events in the same way.
 
 use fermata_config::LogLevel;
-use fermata_hub::SubId;
+use fermata_hub::{Backlog, Kind, Missed, SubId};
 use fermata_io::Driver;
 
-use super::missed::{OnLoss, Resume};
+use super::ahead::Resuming;
+use super::missed::{Loss, OnLoss, Resume};
 use crate::admin::stats::Counter;
 use crate::channels::Channels;
 use crate::channels::clients::Clients;
-use crate::channels::readers::ReaderId;
+use crate::channels::publish::{Past, check_channel};
+use crate::channels::readers::READERS_MAX;
+use crate::channels::since::Since;
 use crate::http::exchange::{Held, Stage};
+use crate::id::ReaderId;
 use crate::missed::{Known, missed};
+use crate::misuse::Misuse;
 use crate::net::Net;
 use crate::net::connection::Phase;
 use crate::net::index::ExchangeIndex;
-use crate::net::slab::Key;
 
 /// Maximum number of pieces per turn for all clients (about one millisecond), so that thousands of
 /// reconnecting clients do not delay others.
 const PIECES_PER_TURN: usize = 16;
-
-/// A client, or a reader, that continues in the next turn.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Resuming {
-    /// A held client or WebSocket.
-    Client(Key),
-    /// A handler that reads a channel.
-    Reader(ReaderId),
-}
 
 impl Channels {
     /// Queues clients again that wait for records of another machine, since the ring has advanced.
@@ -54,7 +51,7 @@ impl Channels {
             let key = match self.resuming.pop_front() {
                 Some(Resuming::Client(key)) => key,
                 Some(Resuming::Reader(id)) => {
-                    self.wake_reader(to.waiting, id);
+                    self.readers.wake(&mut self.local, to.waiting, id);
                     continue;
                 }
                 None => break,
@@ -136,7 +133,13 @@ impl Channels {
         if is_waiting && let Some(key) = to.net.connections.key(index.connection()).known() {
             // No output follows that would queue the client again.
             resume.is_queued = true;
-            self.queue_ahead(to.net, key, resume.backlog.waits_until());
+            let (now_ms, unix_ms) = (to.net.driver.now_ms(), to.net.driver.unix_ms());
+            self.ahead.push(
+                Resuming::Client(key),
+                resume.backlog.waits_until(),
+                now_ms,
+                unix_ms,
+            );
         }
         if let Some((connection, exchange)) = to.net.connections.pair_mut(index).known() {
             if !is_live && let Some(rest) = exchange.held_mut().and_then(Held::resume_mut) {
@@ -190,33 +193,93 @@ impl Channels {
             self.resuming.push_back(Resuming::Client(key));
         }
     }
+}
 
-    /// Registers a client that waits until a given time.
-    pub(crate) fn queue_ahead<D: Driver>(
+/// Result of reading a channel.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ReadNext {
+    /// The next event.
+    Event(Past),
+    /// Events before the next one are missing, for this reason.
+    Gap(&'static str),
+    /// All events were read. `Event::Read` follows when there may be more.
+    Wait,
+}
+
+impl Channels {
+    /// Opens a reader of a channel.
+    ///
+    /// # Errors
+    /// The channel name is invalid, or [`READERS_MAX`] is reached.
+    pub(crate) fn open_reader(
         &mut self,
-        net: &Net<D>,
-        key: Key,
-        until_unix_ms: Option<u64>,
-    ) {
-        self.push_ahead(net, Resuming::Client(key), until_unix_ms);
+        channel: &[u8],
+        since: Since<'_>,
+    ) -> Result<ReaderId, Misuse> {
+        check_channel(channel)?;
+        if self.readers.len() >= READERS_MAX {
+            return Err(Misuse::TooManyReaders { max: READERS_MAX });
+        }
+        let newest = self.ring.newest();
+        let missed = self.missed_since(&[channel], since);
+        let is_unknown = matches!(missed, Some(None));
+        let backlog = missed.flatten();
+        let backlog = backlog.unwrap_or_else(|| Backlog::from_now(&[channel], newest));
+        Ok(self.readers.insert(backlog, is_unknown))
     }
 
-    /// Registers a reader that waits until a given time.
-    pub(crate) fn queue_reader_ahead<D: Driver>(
+    /// Reads the next event of a reader's channel; `None` if the reader was closed. If there is
+    /// none, the reader waits.
+    pub(crate) fn read_next<D: Driver>(
         &mut self,
-        net: &Net<D>,
+        net: &mut Net<D>,
         id: ReaderId,
-        until_unix_ms: Option<u64>,
-    ) {
-        self.push_ahead(net, Resuming::Reader(id), until_unix_ms);
-    }
-
-    fn push_ahead<D: Driver>(&mut self, net: &Net<D>, one: Resuming, until_unix_ms: Option<u64>) {
-        let wait_ms = until_unix_ms
-            .unwrap_or(0)
-            .saturating_sub(net.driver.unix_ms());
-        let now_ms = net.driver.now_ms();
-        self.ahead.push(one, wait_ms, now_ms);
+    ) -> Option<ReadNext> {
+        if self.readers.take_unknown(id) {
+            net.counts.add(Counter::GapsUnknown, 1);
+            return Some(ReadNext::Gap("unknown id"));
+        }
+        let mut backlog = self.readers.take_backlog(id)?;
+        let has_begun = backlog.has_begun();
+        let mut next = None;
+        self.next_missed(
+            &mut backlog,
+            net.driver.unix_ms(),
+            &mut |encoder, missed| {
+                next = match missed {
+                    Missed::Record(record) if record.kind == Kind::Message => {
+                        Some(ReadNext::Event(Past::of(&encoder.ids, record)))
+                    }
+                    // A join or a leave.
+                    Missed::Record(_) => None,
+                    Missed::Gap { is_of_log } => {
+                        let (counter, reason) = match Loss::of(is_of_log) {
+                            // Before the first record, a loss means that the position was too old.
+                            Loss::Slow if !has_begun => (Counter::GapsExpired, "expired"),
+                            loss => (loss.counter(), loss.reason()),
+                        };
+                        net.counts.add(counter, 1);
+                        Some(ReadNext::Gap(reason))
+                    }
+                };
+                next.is_none()
+            },
+        );
+        if next.is_some() {
+            self.readers.put_back(id, backlog);
+            return next;
+        }
+        if self.is_waiting_at(&backlog) {
+            // The log has not replied, or is not connected: read again when it has advanced.
+            let until_ms = backlog.waits_until();
+            self.readers.wait(id, backlog, None);
+            let (now_ms, unix_ms) = (net.driver.now_ms(), net.driver.unix_ms());
+            self.ahead
+                .push(Resuming::Reader(id), until_ms, now_ms, unix_ms);
+        } else {
+            self.readers.wait(id, backlog, Some(&mut self.local));
+        }
+        Some(ReadNext::Wait)
     }
 }
 

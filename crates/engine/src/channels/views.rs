@@ -16,6 +16,7 @@ use fermata_io::{Deadline, Driver};
 
 use super::Channels;
 use crate::admin::stats::{Counter, Counts};
+use crate::channels::ahead::Resuming;
 use crate::channels::clients::Clients;
 use crate::channels::encode::Select;
 use crate::channels::hold::HoldError;
@@ -226,7 +227,13 @@ impl Channels {
         {
             // The client waits until the ring advances.
             resume.is_queued = true;
-            self.queue_ahead(to.net, key, resume.backlog.waits_until());
+            let (now_ms, unix_ms) = (to.net.driver.now_ms(), to.net.driver.unix_ms());
+            self.ahead.push(
+                Resuming::Client(key),
+                resume.backlog.waits_until(),
+                now_ms,
+                unix_ms,
+            );
             let exchange = to.net.connections.exchange_mut(index).known();
             if let Some(rest) = exchange
                 .and_then(Exchange::held_mut)

@@ -8,13 +8,13 @@ use crate::channels::cluster::{Ack, History, HistoryError, HistoryReader, Publis
 use crate::channels::hold::{Hold, HoldError};
 use crate::channels::opening::{Last, Opening};
 use crate::channels::publish::{EventId, Message, Past, PublishFailure};
-use crate::channels::readers::{ReadNext, ReaderId};
+use crate::channels::resume::ReadNext;
 use crate::channels::since::Since;
 use crate::channels::views::{Past as ViewPast, ViewHold};
 use crate::embed::waiting::Waiting;
 use crate::http::Http;
 use crate::http::respond::Gone;
-use crate::id::{PublishId, RequestId, SocketId};
+use crate::id::{PublishId, ReaderId, RequestId, SocketId};
 use crate::misuse::Misuse;
 use crate::net::Net;
 use crate::websocket::parse_id;
@@ -206,7 +206,8 @@ impl<D: Driver> Worker<D> {
 
     /// Closes a reader. [`Event::Read`](crate::Event::Read) may still follow for it.
     pub fn close_reader(&mut self, reader: ReaderId) {
-        self.channels.close_reader(reader);
+        let channels = &mut self.channels;
+        channels.readers.close(&mut channels.local, reader);
     }
 
     /// Sends a message to all other workers, which receive

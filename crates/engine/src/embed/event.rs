@@ -1,7 +1,6 @@
 //! Events for an embedder.
 
-use crate::channels::readers::ReaderId;
-use crate::id::{RequestId, SocketId};
+use crate::id::{ReaderId, RequestId, SocketId};
 
 /// An event returned by `next_event`. It carries one number at most, so that it fits into two
 /// registers.

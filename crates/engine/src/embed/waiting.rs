@@ -5,12 +5,11 @@ use std::collections::VecDeque;
 use fermata_io::Deadline;
 use fermata_io::watch::Ready;
 
-use crate::channels::readers::ReaderId;
 use crate::embed::event::Left;
 use crate::embed::relayed::Items;
 use crate::embed::watch::WatchedDescriptors;
 use crate::embed::wires::WireEvent;
-use crate::id::RequestId;
+use crate::id::{ReaderId, RequestId};
 use crate::net::index::ConnectionIndex;
 
 /// Queued events for `next_wait_event`.

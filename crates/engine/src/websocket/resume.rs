@@ -18,6 +18,7 @@ use super::output::{Open, open_socket};
 use super::{QueuePolicy, Socket};
 use crate::admin::stats::Counter;
 use crate::channels::Channels;
+use crate::channels::ahead::Resuming;
 use crate::channels::missed::{Loss, PIECE_BYTES};
 use crate::http::Http;
 use crate::http::exchange::Exchange;
@@ -158,7 +159,10 @@ impl Sockets {
                 // The socket waits until the ring advances.
                 *is_queued = true;
                 if let Some(key) = net.connections.key(index.connection()).known() {
-                    channels.queue_ahead(net, key, waits_until);
+                    let (now_ms, unix_ms) = (net.driver.now_ms(), net.driver.unix_ms());
+                    channels
+                        .ahead
+                        .push(Resuming::Client(key), waits_until, now_ms, unix_ms);
                 }
             }
         }
