@@ -9,13 +9,6 @@ const STANDARD: GeneralPurpose = GeneralPurpose::new(
     &alphabet::STANDARD,
     GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
 );
-/// Base64 as in JSON web tokens. Padding is neither written nor accepted.
-const URL: GeneralPurpose = GeneralPurpose::new(
-    &alphabet::URL_SAFE,
-    GeneralPurposeConfig::new()
-        .with_encode_padding(false)
-        .with_decode_padding_mode(DecodePaddingMode::RequireNone),
-);
 
 /// Decodes base64. `None`: the text is invalid.
 pub fn base64(text: &[u8]) -> Option<Vec<u8>> {
@@ -25,16 +18,6 @@ pub fn base64(text: &[u8]) -> Option<Vec<u8>> {
 /// Encodes base64.
 pub fn to_base64(bytes: &[u8]) -> String {
     STANDARD.encode(bytes)
-}
-
-/// Decodes the URL-safe base64.
-pub fn base64_url(text: &[u8]) -> Option<Vec<u8>> {
-    URL.decode(text).ok()
-}
-
-/// Encodes the URL-safe base64.
-pub fn to_base64_url(bytes: &[u8]) -> String {
-    URL.encode(bytes)
 }
 
 /// Appends bytes in lower-case hexadecimal.
@@ -114,15 +97,12 @@ mod tests {
         assert_eq!(base64(b"YQ"), Some(b"a".to_vec()));
         assert_eq!(base64(b"Y"), None);
         assert_eq!(base64(b"Y_-="), None);
-        assert_eq!(base64_url(b"YQ"), Some(b"a".to_vec()));
-        assert_eq!(base64_url(b"YQ=="), None);
     }
 
     proptest! {
         #[test]
         fn encodings_round_trip(bytes in prop::collection::vec(any::<u8>(), 0..40)) {
             prop_assert_eq!(base64(to_base64(&bytes).as_bytes()), Some(bytes.clone()));
-            prop_assert_eq!(base64_url(to_base64_url(&bytes).as_bytes()), Some(bytes.clone()));
             let mut text = Vec::new();
             to_hex(&mut text, &bytes);
             prop_assert_eq!(hex(&text), Some(bytes.clone()));

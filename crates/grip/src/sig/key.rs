@@ -3,23 +3,21 @@
 use std::path::{Path, PathBuf};
 use std::{fmt, io};
 
-use ring::hmac;
+use jsonwebtoken::crypto;
+use jsonwebtoken::{Algorithm, DecodingKey, EncodingKey};
 use ring::rand::SystemRandom;
 use ring::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair, RsaKeyPair};
 
-use super::der;
 use crate::encoding::{base64, hex};
 
 /// A key for [`super::sign`] and [`super::verify`].
-pub struct Key(pub(super) Kind);
-
-pub(super) enum Kind {
-    Secret(hmac::Key),
-    /// Private key, with its public point.
-    EcdsaPrivate(Box<EcdsaKeyPair>, Vec<u8>),
-    EcdsaPublic(Vec<u8>),
-    RsaPrivate(Box<RsaKeyPair>),
-    RsaPublic(Vec<u8>),
+pub struct Key {
+    /// The only algorithm of tokens that are signed or accepted with this key.
+    pub(super) algorithm: Algorithm,
+    /// `None`: the key is public.
+    pub(super) signing: Option<EncodingKey>,
+    /// The secret, or the public key that belongs to `signing`.
+    pub(super) verifying: DecodingKey,
 }
 
 /// System error for a key's file.
@@ -96,30 +94,33 @@ impl Key {
     /// Returns true if this key is a secret that equals `bytes`. The comparison takes constant time.
     pub fn is_secret_of(&self, bytes: &[u8]) -> bool {
         const WITNESS: &[u8] = b"the same secret";
-        let Kind::Secret(key) = &self.0 else {
-            return false;
-        };
-        // The HMAC key does not reveal its secret, so compare signatures of the same text.
-        let tag = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, bytes), WITNESS);
-        hmac::verify(key, WITNESS, tag.as_ref()).is_ok()
+        // The key does not reveal its secret, so compare signatures of the same text.
+        self.is_secret()
+            && crypto::sign(WITNESS, &EncodingKey::from_secret(bytes), self.algorithm)
+                .and_then(|tag| crypto::verify(&tag, WITNESS, &self.verifying, self.algorithm))
+                .unwrap_or(false)
     }
 
     /// Creates a shared secret.
     pub fn secret(secret: &[u8]) -> Self {
-        Self(Kind::Secret(hmac::Key::new(hmac::HMAC_SHA256, secret)))
+        Self {
+            algorithm: Algorithm::HS256,
+            signing: Some(EncodingKey::from_secret(secret)),
+            verifying: DecodingKey::from_secret(secret),
+        }
     }
 
     /// Returns true if the key is a secret that both ends share.
     pub fn is_secret(&self) -> bool {
-        matches!(self.0, Kind::Secret(_))
+        self.algorithm == Algorithm::HS256
     }
 
     /// Returns the `alg` value of tokens that are signed with this key.
     pub fn algorithm(&self) -> &'static str {
-        match self.0 {
-            Kind::Secret(_) => "HS256",
-            Kind::EcdsaPrivate(..) | Kind::EcdsaPublic(_) => "ES256",
-            Kind::RsaPrivate(_) | Kind::RsaPublic(_) => "RS256",
+        match self.algorithm {
+            Algorithm::ES256 => "ES256",
+            Algorithm::RS256 => "RS256",
+            _ => "HS256",
         }
     }
 
@@ -128,30 +129,23 @@ impl Key {
     /// # Errors
     /// The key cannot be used.
     pub fn from_pem(text: &[u8]) -> Result<Self, KeyError> {
-        let text =
-            std::str::from_utf8(text).map_err(|_| KeyError::Pem("bytes that are no text"))?;
-        let mut rest = text;
-        loop {
-            let (label, body, after) =
-                block(rest).ok_or(KeyError::Pem("no complete block of a key"))?;
-            rest = after;
-            let kind = match label {
-                // Precedes the key in files of `openssl ecparam -genkey`.
-                "EC PARAMETERS" => continue,
-                "PRIVATE KEY" => pkcs8(&body),
-                "EC PRIVATE KEY" => sec1(&body),
-                "RSA PRIVATE KEY" => RsaKeyPair::from_der(&body)
-                    .ok()
-                    .map(|pair| Kind::RsaPrivate(Box::new(pair))),
-                "PUBLIC KEY" => subject_public_key(&body),
-                "RSA PUBLIC KEY" => Some(Kind::RsaPublic(body)),
-                "ENCRYPTED PRIVATE KEY" => return Err(KeyError::Pem("an encrypted key")),
-                _ => return Err(KeyError::Pem("another object than a key")),
-            };
-            return kind
-                .map(Self)
-                .ok_or(KeyError::Pem("a key that cannot be used here"));
-        }
+        const NO_BLOCK: KeyError = KeyError::Pem("no complete block of a key");
+        let blocks = pem::parse_many(text).map_err(|_| NO_BLOCK)?;
+        // Precedes the key in files of `openssl ecparam -genkey`.
+        let block = blocks.iter().find(|it| it.tag() != "EC PARAMETERS");
+        let block = block.ok_or(NO_BLOCK)?;
+        let der = block.contents();
+        let key = match block.tag() {
+            "PRIVATE KEY" => ecdsa(der).or_else(|| rsa(&RsaKeyPair::from_pkcs8(der).ok()?, text)),
+            "EC PRIVATE KEY" => sec1_to_pkcs8(der).and_then(|der| ecdsa(&der)),
+            "RSA PRIVATE KEY" => RsaKeyPair::from_der(der)
+                .ok()
+                .and_then(|pair| rsa(&pair, text)),
+            "PUBLIC KEY" | "RSA PUBLIC KEY" => public(der, text),
+            "ENCRYPTED PRIVATE KEY" => return Err(KeyError::Pem("an encrypted key")),
+            _ => return Err(KeyError::Pem("another object than a key")),
+        };
+        key.ok_or(KeyError::Pem("a key that cannot be used here"))
     }
 }
 
@@ -162,67 +156,49 @@ impl fmt::Debug for Key {
     }
 }
 
-/// Returns the label and the content of the first PEM block, and the text after the block.
-fn block(text: &str) -> Option<(&str, Vec<u8>, &str)> {
-    let start = text.find("-----BEGIN ")? + "-----BEGIN ".len();
-    let (label, rest) = text[start..].split_once("-----")?;
-    let (body, rest) = rest.split_once("-----END ")?;
-    let rest = rest.strip_prefix(label)?.strip_prefix("-----")?;
-    let digits: Vec<u8> = body
-        .bytes()
-        .filter(|byte| !byte.is_ascii_whitespace())
-        .collect();
-    Some((label, base64(&digits)?, rest))
+/// Returns the key of a pair for P-256, which must contain its public key.
+fn ecdsa(pkcs8: &[u8]) -> Option<Key> {
+    let (curve, random) = (&ECDSA_P256_SHA256_FIXED_SIGNING, SystemRandom::new());
+    let pair = EcdsaKeyPair::from_pkcs8(curve, pkcs8, &random).ok()?;
+    Some(Key {
+        algorithm: Algorithm::ES256,
+        signing: Some(EncodingKey::from_ec_der(pkcs8)),
+        verifying: DecodingKey::from_ec_der(pair.public_key().as_ref()),
+    })
 }
 
-fn pkcs8(body: &[u8]) -> Option<Kind> {
-    let random = SystemRandom::new();
-    if let Ok(pair) = EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, body, &random) {
-        return Some(ecdsa(pair));
-    }
-    let pair = RsaKeyPair::from_pkcs8(body).ok()?;
-    Some(Kind::RsaPrivate(Box::new(pair)))
+/// Wraps the `ECPrivateKey` that `openssl ecparam -genkey` writes in PKCS #8, because `jsonwebtoken` parses no other form.
+fn sec1_to_pkcs8(sec1: &[u8]) -> Option<Vec<u8>> {
+    /// Version 0; ECDSA with P-256.
+    const PREFIX: &[u8] =
+        b"\x02\x01\0\x30\x13\x06\x07*\x86H\xce=\x02\x01\x06\x08*\x86H\xce=\x03\x01\x07";
+    // A length above 127 needs a second byte. A key for P-256 has at most 121 bytes.
+    let len = u8::try_from(sec1.len()).ok().filter(|&len| len < 0x80)?;
+    let all = len + PREFIX.len() as u8 + 2;
+    Some([&[0x30, 0x81, all], PREFIX, &[0x04, len], sec1].concat())
 }
 
-/// `ECPrivateKey`: version, private number, curve and public point.
-fn sec1(body: &[u8]) -> Option<Kind> {
-    let (fields, _) = der::expect(body, der::SEQUENCE)?;
-    let (_, rest) = der::expect(fields, der::INTEGER)?;
-    let (private, mut rest) = der::expect(rest, der::OCTET_STRING)?;
-    while let Some((tag, content, after)) = der::element(rest) {
-        if tag == der::SEC1_PUBLIC {
-            let public = der::bits(content)?;
-            let pair = EcdsaKeyPair::from_private_key_and_public_key(
-                &ECDSA_P256_SHA256_FIXED_SIGNING,
-                private,
-                public,
-                &SystemRandom::new(),
-            );
-            return pair.ok().map(ecdsa);
-        }
-        rest = after;
-    }
-    None
+/// Returns the key of an RSA pair that was parsed from `pem`.
+fn rsa(pair: &RsaKeyPair, pem: &[u8]) -> Option<Key> {
+    Some(Key {
+        algorithm: Algorithm::RS256,
+        signing: Some(EncodingKey::from_rsa_pem(pem).ok()?),
+        verifying: DecodingKey::from_rsa_der(pair.public().as_ref()),
+    })
 }
 
-fn ecdsa(pair: EcdsaKeyPair) -> Kind {
-    let public = pair.public_key().as_ref().to_vec();
-    Kind::EcdsaPrivate(Box::new(pair), public)
-}
-
-/// `SubjectPublicKeyInfo`: an algorithm and the key's bits.
-fn subject_public_key(body: &[u8]) -> Option<Kind> {
-    /// 1.2.840.10045.3.1.7, the curve P-256.
-    const P256: &[u8] = &[0x2a, 0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07];
-    /// Object identifier of RSA: 1.2.840.113549.1.1.1.
-    const RSA: &[u8] = &[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01, 0x01];
-    let (fields, _) = der::expect(body, der::SEQUENCE)?;
-    let (algorithm, rest) = der::expect(fields, der::SEQUENCE)?;
-    let public = der::bits(rest)?.to_vec();
-    let (_, name, parameters) = der::element(algorithm)?;
-    if name == RSA {
-        return Some(Kind::RsaPublic(public));
-    }
-    let (_, curve, _) = der::element(parameters)?;
-    (curve == P256).then_some(Kind::EcdsaPublic(public))
+/// Returns the public key that is `der` and the first block of `pem`.
+fn public(der: &[u8], pem: &[u8]) -> Option<Key> {
+    /// Start of each `SubjectPublicKeyInfo` for P-256; the uncompressed point follows. `jsonwebtoken` does not compare the curve.
+    const P256: &[u8] =
+        b"\x30\x59\x30\x13\x06\x07*\x86H\xce=\x02\x01\x06\x08*\x86H\xce=\x03\x01\x07\x03\x42\0";
+    let (algorithm, verifying) = match der.strip_prefix(P256) {
+        Some(point) => (Algorithm::ES256, DecodingKey::from_ec_der(point)),
+        None => (Algorithm::RS256, DecodingKey::from_rsa_pem(pem).ok()?),
+    };
+    Some(Key {
+        algorithm,
+        signing: None,
+        verifying,
+    })
 }

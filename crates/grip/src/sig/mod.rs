@@ -4,19 +4,13 @@
 //! The key determines the algorithm: HS256, ES256 or RS256. The algorithm named in a token must be the same. It is never used to
 //! select one.
 
-mod der;
 mod key;
 
-use ring::hmac;
-use ring::rand::SystemRandom;
-use ring::signature::{self, UnparsedPublicKey};
-use serde_json::{Map, Value, json};
-
-use crate::encoding::{base64_url, to_base64_url};
+use jsonwebtoken::errors::ErrorKind::{InvalidAlgorithm, InvalidSignature, Json};
+use jsonwebtoken::{Header, Validation};
+use serde_json::{Map, Value};
 
 pub use key::{FileError, Key, KeyError};
-
-use key::Kind;
 
 /// Name of the header.
 pub const HEADER: &str = "Grip-Sig";
@@ -75,7 +69,7 @@ pub enum VerifyError {
 /// # Errors
 /// The key cannot sign.
 pub fn sign(key: &Key, claims: &Claims) -> Result<String, SignError> {
-    let header = json!({"alg": key.algorithm(), "typ": "JWT"}).to_string();
+    let signing = key.signing.as_ref().ok_or(SignError::Public)?;
     let mut fields = Map::new();
     if let Some(issuer) = &claims.issuer {
         fields.insert("iss".into(), issuer.as_str().into());
@@ -86,36 +80,8 @@ pub fn sign(key: &Key, claims: &Claims) -> Result<String, SignError> {
     if let Some(not_before_s) = claims.not_before_s {
         fields.insert("nbf".into(), not_before_s.into());
     }
-    let body = Value::Object(fields).to_string();
-    let mut token = format!(
-        "{}.{}",
-        to_base64_url(header.as_bytes()),
-        to_base64_url(body.as_bytes())
-    );
-    let message = token.as_bytes();
-    let signature = match &key.0 {
-        Kind::Secret(key) => hmac::sign(key, message).as_ref().to_vec(),
-        Kind::EcdsaPrivate(pair, _) => pair
-            .sign(&SystemRandom::new(), message)
-            .map_err(|_| SignError::Failed)?
-            .as_ref()
-            .to_vec(),
-        Kind::RsaPrivate(pair) => {
-            let mut signature = vec![0; pair.public().modulus_len()];
-            pair.sign(
-                &signature::RSA_PKCS1_SHA256,
-                &SystemRandom::new(),
-                message,
-                &mut signature,
-            )
-            .map_err(|_| SignError::Failed)?;
-            signature
-        }
-        Kind::EcdsaPublic(_) | Kind::RsaPublic(_) => return Err(SignError::Public),
-    };
-    token.push('.');
-    token.push_str(&to_base64_url(&signature));
-    Ok(token)
+    jsonwebtoken::encode(&Header::new(key.algorithm), &fields, signing)
+        .map_err(|_| SignError::Failed)
 }
 
 /// Verifies a token: its signature, its times, and its issuer if one is expected.
@@ -132,35 +98,22 @@ pub fn verify(
     if token.len() > TOKEN_BYTES_MAX {
         return Err(VerifyError::Malformed);
     }
-    let mut parts = token.split(|&byte| byte == b'.');
-    let (Some(header), Some(body), Some(signature), None) =
-        (parts.next(), parts.next(), parts.next(), parts.next())
-    else {
-        return Err(VerifyError::Malformed);
-    };
     // The key determines the algorithm. If the token selected it, an attacker could sign with a public key as HMAC secret.
-    if object(header)?.get("alg").and_then(Value::as_str) != Some(key.algorithm()) {
-        return Err(VerifyError::Algorithm);
-    }
-    let message = &token[..header.len() + 1 + body.len()];
-    let signature = base64_url(signature).ok_or(VerifyError::Malformed)?;
-    let ecdsa = |public: &[u8]| {
-        UnparsedPublicKey::new(&signature::ECDSA_P256_SHA256_FIXED, public)
-            .verify(message, &signature)
-    };
-    let rsa = |public: &[u8]| {
-        UnparsedPublicKey::new(&signature::RSA_PKCS1_2048_8192_SHA256, public)
-            .verify(message, &signature)
-    };
-    match &key.0 {
-        Kind::Secret(key) => hmac::verify(key, message, &signature),
-        Kind::EcdsaPrivate(_, public) | Kind::EcdsaPublic(public) => ecdsa(public),
-        Kind::RsaPrivate(pair) => rsa(pair.public().as_ref()),
-        Kind::RsaPublic(public) => rsa(public),
-    }
-    .map_err(|_| VerifyError::Signature)?;
-
-    let fields = object(body)?;
+    let mut validation = Validation::new(key.algorithm);
+    // Times are checked below, with the clock of the caller.
+    validation.validate_exp = false;
+    validation.validate_aud = false;
+    validation.required_spec_claims.clear();
+    let token = std::str::from_utf8(token).map_err(|_| VerifyError::Malformed)?;
+    let fields = jsonwebtoken::decode::<Map<String, Value>>(token, &key.verifying, &validation)
+        .map_err(|error| match error.kind() {
+            InvalidSignature => VerifyError::Signature,
+            InvalidAlgorithm => VerifyError::Algorithm,
+            // The algorithm is unknown, for example `none`.
+            Json(error) if error.is_data() => VerifyError::Algorithm,
+            _ => VerifyError::Malformed,
+        })?
+        .claims;
     let claims = Claims {
         issuer: fields.get("iss").and_then(Value::as_str).map(str::to_owned),
         expires_s: seconds(&fields, "exp")?,
@@ -180,12 +133,6 @@ pub fn verify(
         Some(issuer) if claims.issuer.as_deref() != Some(issuer) => Err(VerifyError::Issuer),
         _ => Ok(claims),
     }
-}
-
-fn object(part: &[u8]) -> Result<Map<String, Value>, VerifyError> {
-    base64_url(part)
-        .and_then(|json| serde_json::from_slice(&json).ok())
-        .ok_or(VerifyError::Malformed)
 }
 
 /// Parses a time in seconds. Some libraries write a fraction.

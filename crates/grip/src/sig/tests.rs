@@ -1,4 +1,8 @@
+use base64::Engine;
+use base64::prelude::BASE64_URL_SAFE_NO_PAD;
+use jsonwebtoken::{Algorithm, EncodingKey, crypto};
 use proptest::prelude::*;
+use serde_json::json;
 
 use super::*;
 
@@ -41,8 +45,8 @@ fn key(text: &str) -> Key {
 #[test]
 fn accepts_the_token_of_the_rfc() {
     let token = b"eyJ0eXAiOiJKV1QiLA0KICJhbGciOiJIUzI1NiJ9.eyJpc3MiOiJqb2UiLA0KICJleHAiOjEzMDA4MTkzODAsDQogImh0dHA6Ly9leGFtcGxlLmNvbS9pc19yb290Ijp0cnVlfQ.dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk";
-    let secret = base64_url(
-        b"AyM1SysPpbyDfgZld3umj1qzKObwVMkoqQ-EstJQLr_T-1qS0gZH75aKtMN3Yj0iPS4hcgUuTwjAzZr1Z9CAow",
+    let secret = BASE64_URL_SAFE_NO_PAD.decode(
+        "AyM1SysPpbyDfgZld3umj1qzKObwVMkoqQ-EstJQLr_T-1qS0gZH75aKtMN3Yj0iPS4hcgUuTwjAzZr1Z9CAow",
     );
     let key = Key::secret(&secret.expect("base64"));
     assert!(verify(&key, token, 1_300_819_379, Some("joe")).is_ok());
@@ -151,21 +155,31 @@ fn key_error_has_a_cause_and_no_key() {
         "-----BEGIN ENCRYPTED PRIVATE KEY-----\nAAAA\n-----END ENCRYPTED PRIVATE KEY-----",
         "-----BEGIN PUBLIC KEY-----\nMAA=\n-----END PUBLIC KEY-----",
         "-----BEGIN EC PARAMETERS-----\nAAAA\n-----END EC PARAMETERS-----",
+        // Keys for secp256k1, whose points are as long as those of P-256.
+        "-----BEGIN EC PRIVATE KEY-----\nMHQCAQEEICVPUR1oFV6hetjL8NOUbl+I7bCq2/lw8ZPsHbM4Nl1WoAcGBSuBBAAKoUQDQgAE2S3PJXjGLcHz92a/5k/4HYsMCxd1IaPkCUFF6mWeZljFP2Odpw/Gh/vXAJ2D0h6dyfsP3hGUcVaKLlRfClDVEw==\n-----END EC PRIVATE KEY-----",
+        "-----BEGIN PUBLIC KEY-----\nMFYwEAYHKoZIzj0CAQYFK4EEAAoDQgAE2S3PJXjGLcHz92a/5k/4HYsMCxd1IaPkCUFF6mWeZljFP2Odpw/Gh/vXAJ2D0h6dyfsP3hGUcVaKLlRfClDVEw==\n-----END PUBLIC KEY-----",
+        // A key for P-384.
+        "-----BEGIN EC PRIVATE KEY-----\nMIGkAgEBBDCpLKPZ42Ms3Mzm4bdJweouj71gJYNQwEq4MB1uhTjcCBRlaYRECUzwqWC3O6Av/hmgBwYFK4EEACKhZANiAASvszGIxV+SoYtVJosEAaViMQLvlIfRpfF9aQClCcj4aMK7BBJ8OY9CPp/7p3K4GM/yvbG/NvygyguTIQ8nRffBDS10A+DkPw1CR7Zp/4qXE5VqmLnTQrhWSgxz+SAbH6E=\n-----END EC PRIVATE KEY-----",
     ] {
         assert!(matches!(file(pem), Err(KeyError::Pem(_))), "{pem}");
     }
     assert_eq!(format!("{:?}", key("changeme")), "Key(HS256)");
 }
 
+fn encode(bytes: &[u8]) -> String {
+    BASE64_URL_SAFE_NO_PAD.encode(bytes)
+}
+
 #[test]
 fn a_token_cannot_choose_its_algorithm() {
-    let body = to_base64_url(json!({"exp": NOW_S + 1}).to_string().as_bytes());
+    let body = encode(json!({"exp": NOW_S + 1}).to_string().as_bytes());
     for algorithm in ["none", "HS256", "hs256", "RS256"] {
-        let header = to_base64_url(json!({"alg": algorithm}).to_string().as_bytes());
+        let header = encode(json!({"alg": algorithm}).to_string().as_bytes());
         // Signature with the public key's text as a secret.
-        let secret = hmac::Key::new(hmac::HMAC_SHA256, EC_PUBLIC.as_bytes());
+        let secret = EncodingKey::from_secret(EC_PUBLIC.as_bytes());
         let message = format!("{header}.{body}");
-        let signature = to_base64_url(hmac::sign(&secret, message.as_bytes()).as_ref());
+        let signature = crypto::sign(message.as_bytes(), &secret, Algorithm::HS256);
+        let signature = signature.expect("a secret");
         for token in [format!("{message}.{signature}"), format!("{message}.")] {
             assert_eq!(
                 verify(&key(EC_PUBLIC), token.as_bytes(), NOW_S, None),
