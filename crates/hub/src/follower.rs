@@ -36,12 +36,12 @@ impl Follower {
         self.reader.read_next(record)
     }
 
-    /// Forwards to [`Reader::is_log_lost`].
+    /// Returns true if the log caused the last [`Read::Lost`]; false if the follower was too slow.
     pub fn is_log_lost(&self) -> bool {
         self.reader.is_log_lost()
     }
 
-    /// Forwards to [`Reader::live_from`].
+    /// Returns the position from which records of the log are live.
     pub fn live_from(&self) -> Seq {
         self.reader.live_from()
     }
@@ -61,12 +61,12 @@ impl Follower {
         self.ring.ids()
     }
 
-    /// Forwards to [`Ring::id_at`].
+    /// Returns the id of the record at a position, see [`Ring::id_at`].
     pub fn id_at(&self, at: Seq) -> Option<(Ids, Seq)> {
         self.ring.id_at(at)
     }
 
-    /// Forwards to [`Ring::id_of_beginning`].
+    /// Returns the id that precedes all records, see [`Ring::id_of_beginning`].
     pub fn id_of_beginning(&self) -> (Ids, Seq) {
         self.ring.id_of_beginning()
     }
@@ -81,7 +81,7 @@ impl Ring {
         }
     }
 
-    /// Returns the predecessor of `seq` in the channel, as far as the ring still holds it.
+    /// Returns the predecessor of `seq` in the channel; [`Previous::Unknown`] if the ring may have overwritten it.
     pub fn previous(&self, channel: &[u8], seq: Seq) -> Previous {
         let mut found = None;
         let reached = self.walk(channel, 0, seq.saturating_sub(1), |at, _, _| {

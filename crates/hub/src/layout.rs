@@ -15,7 +15,7 @@ pub const INFO_BYTES_MAX: usize = if cfg!(loom) { 8 } else { 1024 };
 /// line.
 pub const WORKERS_MAX: u32 = 256;
 
-/// Minimum number of largest records that the ring has room for.
+/// Minimum size of a ring, in records of maximum size.
 const RING_RECORDS_MIN: usize = 4;
 /// Maximum number of words in a ring (8 GiB); keeps every sum of positions far from overflow.
 const RING_WORDS_MAX: usize = 1 << 30;
@@ -29,36 +29,42 @@ const BUCKETS_MAX: usize = 1 << 28;
 /// Words per cache line. Words that different processes write often are on different lines.
 const LINE: usize = 8;
 
-// Header words. The words of the first cache line are written once.
+// Header words. The words of the first cache line change only when the server starts or stops.
+/// `MAGIC_WORD` in a complete ring; 0 while the ring is created.
 pub(crate) const MAGIC: usize = 0;
 pub(crate) const VERSION: usize = 1;
+/// Fingerprint of the layout.
 pub(crate) const SHAPE: usize = 2;
+/// Number that event ids contain, to distinguish this ring from earlier rings.
 pub(crate) const EPOCH: usize = 3;
 pub(crate) const HASH_KEY: usize = 4;
-/// Id of the machine's boot (see `Ring::adopt`), and a flag for an orderly close.
+/// Id of the boot of the machine in which the ring was last used (see `Ring::adopt`). 0 means never.
 pub(crate) const BOOT: usize = 5;
+/// 1 after a regular shutdown (see `Ring::close`), otherwise 0.
 pub(crate) const CLEAN: usize = 6;
+/// Slot and process id of the lock's owner; 0 = free.
 pub(crate) const LOCK: usize = LINE;
 /// Position after the newest record. The lock's owner writes the words of this cache line.
 pub(crate) const HEAD: usize = 2 * LINE;
 /// Position of a complete record that is being published; meaningful only while equal to `HEAD`.
 pub(crate) const PENDING: usize = 2 * LINE + 1;
-/// Lower bound of the cursors of all live workers. It is refreshed when it is too low for a publish.
+/// Lower bound of the cursors of all live workers. A publish recomputes it if it needs room beyond this position.
 pub(crate) const SAFE: usize = 2 * LINE + 2;
 /// Nonzero while the presence table is being changed.
 pub(crate) const DIRTY: usize = 2 * LINE + 3;
-/// Epoch of the log that records come from (see `log`). 0 means that there is no log, or that its epoch is not known yet. The next
-/// words are the log position of the newest record, and the log position after which the ring's records start.
+/// Epoch of the log that records come from (see `log`). 0 means that there is no log, or that its epoch is not known yet.
 pub(crate) const LOG_EPOCH: usize = 2 * LINE + 4;
+/// Log position of the newest record.
 pub(crate) const LOG_SEQ: usize = 2 * LINE + 5;
+/// Log position after which the ring's records start.
 pub(crate) const LOG_FLOOR: usize = 2 * LINE + 6;
 /// Position from which records of the log are live; `u64::MAX` while the log's past is read (see `log`).
 pub(crate) const LOG_LIVE: usize = 2 * LINE + 7;
 /// Position of the oldest record.
 pub(crate) const TAIL: usize = 3 * LINE;
-/// Log position of the end of the past, meaningful while `LOG_LIVE` is `u64::MAX`; and the position after which records
-/// of the present log start.
+/// Log position of the end of the past; meaningful while `LOG_LIVE` is `u64::MAX`.
 pub(crate) const LOG_PAST: usize = 3 * LINE + 1;
+/// Ring position from which the records come from the present log.
 pub(crate) const LOG_BEGUN: usize = 3 * LINE + 2;
 /// Log position up to which the log was read, including positions without a record in the ring.
 pub(crate) const LOG_SEEN: usize = 3 * LINE + 3;
@@ -137,10 +143,13 @@ pub struct Layout {
 pub(crate) struct PresenceLayout {
     /// Header words of the table.
     pub(crate) header: usize,
-    /// Bucket heads of the index by channel, followed by equally many by source, and by channel and user.
+    /// Bucket heads of the index by channel.
     pub(crate) by_channel: usize,
+    /// Bucket heads of the index by source.
     pub(crate) by_source: usize,
+    /// Bucket heads of the index by channel and user.
     pub(crate) by_key: usize,
+    /// Number of bucket heads in each of the three indexes.
     pub(crate) buckets_len: usize,
     pub(crate) entries: usize,
     pub(crate) entry_words: usize,
@@ -189,7 +198,7 @@ impl Layout {
             1,
             (RING_WORDS_MAX * LINE) as u64,
         )?;
-        // Name and data are each padded to words.
+        // Name and data are padded to words separately. Together they need at most one word more than if they were padded once.
         let plain_words_max = HEADER_WORDS
             + words_for(CHANNEL_BYTES_MAX)
             + words_for(config.record_bytes_max)
@@ -226,12 +235,12 @@ impl Layout {
         self.words
     }
 
-    /// Returns the index of the word with the pid of the worker in `slot`; 0 in the word: no worker.
+    /// Returns the index of the word that contains the process id of the worker in `slot`. The word is 0 without a worker.
     pub(crate) fn slot_pid(&self, slot: u32) -> usize {
         SLOTS + slot as usize * LINE
     }
 
-    /// Returns the index of the word with the cursor of the worker in `slot`.
+    /// Returns the index of the word that contains the cursor of the worker in `slot`.
     pub(crate) fn slot_cursor(&self, slot: u32) -> usize {
         self.slot_pid(slot) + 1
     }

@@ -33,7 +33,7 @@ pub(crate) fn owner_word(slot: u32, pid: u32) -> u64 {
 /// The shared memory cannot be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum LockError {
-    /// A living process has held the lock for more than 200 ms.
+    /// Another running process has held the lock for more than 200 ms.
     #[error("the shared ring is locked by process {pid} for too long; is it stopped?")]
     Locked {
         /// The owner's process id.
@@ -44,7 +44,7 @@ pub enum LockError {
     Corrupt,
 }
 
-/// Holds the lock until it is dropped. `Ring::lock` repairs the state that a dead owner left.
+/// Holds the lock until it is dropped. `Ring::lock` repairs the state that an owner left that was killed.
 pub(crate) type Guard = fermata_shm::Guard<'static>;
 
 /// Acquires the lock. Releases it from the exited owner `departed` without a check, and from any other owner after it has exited.

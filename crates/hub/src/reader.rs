@@ -33,7 +33,7 @@ pub struct Reader<const IS_AWAITED: bool = true> {
     record_words_max: usize,
     /// Position of the next record. The copy in shared memory is never read back.
     at: Seq,
-    /// The head as of the last check; avoids reading the publishers' cache line per record.
+    /// The head at the last check. Reading it again only at this position avoids a load of the publishers' cache line per record.
     head: Seq,
     /// The log caused the last loss: it was created again, lost records, or removed unread records.
     is_log_lost: bool,
@@ -57,7 +57,7 @@ impl Reader {
         true
     }
 
-    /// Withdraws the announcement after waking up, which saves publishers a needless wake-up.
+    /// Marks this worker as awake, so that publishers do not wake it needlessly.
     pub fn set_awake(&self) {
         if sleepers::has(&self.words, self.slot) {
             sleepers::remove(&self.words, self.slot);
@@ -112,6 +112,7 @@ impl<const IS_AWAITED: bool> Reader<IS_AWAITED> {
     /// Reads the next record if its channel's hash is `wanted`; otherwise skips it.
     pub fn read_next_if(&mut self, record: &mut Record, wanted: impl FnOnce(u64) -> bool) -> Read {
         if self.at >= self.head {
+            // Acquire: the words of every record before the head were written before the head.
             self.head = self.words.load_acquire(HEAD);
             if self.at == self.head {
                 return Read::Empty;

@@ -50,7 +50,7 @@ pub struct LogPlace {
 pub struct Subscriber {
     /// Random number of the worker process.
     pub worker: u64,
-    /// Number of the subscriber within the worker; the low half is the owner in [`crate::Local`].
+    /// Number of the subscriber within the worker. Its low 32 bits are the `owner` argument of [`crate::Local::subscribe`].
     pub key: u64,
 }
 

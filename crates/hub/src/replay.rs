@@ -77,7 +77,7 @@ impl Ring {
         }
     }
 
-    /// Collects the records of one channel. Returns false if some records of the range are out of reach.
+    /// Collects the records of one channel. Returns false if some records of the range cannot be read, or exceed a limit.
     fn find(&self, channel: &[u8], range: &ReplayRange, found: &mut Vec<(Seq, usize)>) -> bool {
         let count_max = range.count_max.min(self.history_count_max);
         let (mut count, mut bytes) = (0, 0usize);
@@ -94,7 +94,8 @@ impl Ring {
     }
 
     /// Passes position, size and time of the records of one channel to `each`, newest first, until `each` returns false. Returns
-    /// true if the start of the range was reached; false if records of the range are out of reach.
+    /// true if the walk reached the start of the range. Returns false if `each` has stopped it, if records were overwritten, or
+    /// after `WALK_RECORDS_MAX` records of the channel's bucket.
     pub(crate) fn walk(
         &self,
         channel: &[u8],

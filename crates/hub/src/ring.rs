@@ -7,14 +7,15 @@
 //!
 //! 1. Move `TAIL` over the oldest records until there is room, never past a live worker's cursor.
 //! 2. Write the record's words after `HEAD`, where no process reads.
-//! 3. Set `PENDING` to its position. From here on, the next owner of the lock completes the append if this process dies.
+//! 3. Set `PENDING` to its position. If this process is killed after this step, the next owner of the lock completes the append.
 //! 4. Set its index bucket to its position. This precedes `HEAD`, so that a replay up to a worker's cursor misses nothing.
 //! 5. Set `LOG_SEQ` to its log position, if it comes from a log.
 //! 6. Set `HEAD` to the position after the record. The record is now published.
 //!
-//! A process that dies between two steps has executed all stores before that point and none after it. The kernel loses
-//! no store of a dead process, and a process that learns of the death from the kernel sees them. Release ordering
-//! prevents the compiler and the processor from reordering the steps.
+//! A process that is killed between two steps has executed all stores before that point and none after it. The kernel
+//! loses no store of a killed process. The next owner of the lock sees these stores, because it acquires the lock only
+//! after the kernel has reported the exit. Release ordering prevents the compiler and the processor from reordering the
+//! steps.
 //!
 //! A reader copies words first and reads `TAIL` afterwards. The fences pair such that a reader that sees a word of step
 //! 2 also sees the `TAIL` of step 1, and discards its copy (a seqlock whose counter is `TAIL`).
@@ -142,6 +143,7 @@ impl Ring {
     ) -> Result<Ring, OpenError> {
         let layout = checked_layout(words, config)?;
         let words = Words::new(words);
+        // If this process is killed before the ring is complete, the next process finds no magic number and creates a ring again.
         words.store(MAGIC, 0);
         for at in VERSION..layout.ring {
             words.store(at, 0);
@@ -164,7 +166,7 @@ impl Ring {
     /// The caller must be the only user of the words: all workers of the previous run have exited. Present users become leaving.
     ///
     /// # Errors
-    /// [`OpenError`]; the words are unchanged or damaged further, so create a new ring with a new epoch.
+    /// [`OpenError`]; some words may have changed. Create a new ring with a new epoch.
     pub fn open(words: &'static [AtomicU64], config: &Config) -> Result<Ring, OpenError> {
         let layout = checked_layout(words, config)?;
         let words = Words::new(words);
@@ -174,6 +176,7 @@ impl Ring {
             words.load(SHAPE),
         ];
         Ring::check_head(&head, config)?;
+        // The owner of the lock and the workers in the slots were processes of the previous run.
         words.store(LOCK, 0);
         sleepers::clear(&words);
         for slot in 0..layout.workers_max {
@@ -192,11 +195,11 @@ impl Ring {
         Ok(ring)
     }
 
-    /// Checks the first words of a file, without changes: the file can be opened as a ring of this configuration.
+    /// Checks that the first words of a file identify a ring of this configuration.
     ///
     /// # Errors
-    /// [`OpenError::Damaged`] for zeros: a ring starts with them until it is complete, and a power failure may leave
-    /// them. Otherwise as [`Ring::open`].
+    /// [`OpenError::Damaged`] if the first word is zero: the ring was not completed, or a power failure has erased the
+    /// word. Otherwise as [`Ring::open`].
     pub fn check_head(head: &[u64; HEAD_WORDS], config: &Config) -> Result<(), OpenError> {
         let [magic, version, shape] = *head;
         match magic {
@@ -259,7 +262,7 @@ impl Ring {
         doubtful
     }
 
-    /// Records that the server shut down regularly. Must be called by the last user, who then syncs the file.
+    /// Records that the server shut down regularly. The last process that uses the ring must call it, and then sync the file.
     pub fn close(&mut self) {
         self.words.store(CLEAN, 1);
     }
@@ -297,7 +300,8 @@ impl Ring {
         Ok(self.append(&guard, &draft, message, unix_ms))
     }
 
-    /// Starts the worker `who`, which reads from here on. Must be called in the worker itself, before it serves clients.
+    /// Registers the worker `who`, which reads the records published from now on. Must be called in the worker itself, before it
+    /// serves clients.
     ///
     /// # Errors
     /// [`LockError`]; the worker did not start.
@@ -314,6 +318,7 @@ impl Ring {
         self.retire(&guard, who.slot, unix_ms);
         let head = self.words.load(HEAD);
         self.words.store(self.layout.slot_cursor(who.slot), head);
+        // Store the pid last: publishers ignore the cursor of a slot without a pid.
         self.words
             .store_release(self.layout.slot_pid(who.slot), u64::from(who.pid));
         drop(guard);
@@ -432,6 +437,7 @@ impl Ring {
     pub(crate) fn lock(&self, who: &Owner, departed: Option<u64>) -> Result<Guard, LockError> {
         let guard = lock::acquire(self.words, who, departed)?;
         let (head, _) = self.bounds().ok_or(LockError::Corrupt)?;
+        // The previous owner was killed between steps 3 and 6 of an append.
         if self.words.load(PENDING) == head {
             self.finish_append();
         }

@@ -1,4 +1,4 @@
-//! Set of sleeping workers that a publish has to wake: one bit each.
+//! Set of sleeping workers that a publish has to wake. Each worker slot has one bit.
 
 use fermata_shm::Ordering;
 
@@ -39,11 +39,12 @@ impl Slots {
     }
 }
 
-/// Returns and clears the sleeping workers of a ring with `workers_max` slots.
+/// Returns the sleeping workers of a ring with `workers_max` slots, and clears their bits.
 pub(crate) fn take(words: &Words, workers_max: u32) -> Slots {
     let mut slots = Slots::default();
     let used = workers_max.div_ceil(WORD_BITS) as usize;
     for (at, taken) in slots.0.iter_mut().enumerate().take(used) {
+        // Load first: if all workers are awake, the cache line of the bits stays shared between the processes.
         if words.load(SLEEPING + at) != 0 {
             *taken = words.atomic(SLEEPING + at).swap(0, Ordering::AcqRel);
         }
@@ -58,7 +59,7 @@ pub(crate) fn clear(words: &Words) {
     }
 }
 
-/// Marks a worker as sleeping. The caller issues a fence afterwards.
+/// Marks a worker as sleeping. The caller issues a fence afterwards, and then checks for records before it sleeps.
 pub(crate) fn add(words: &Words, slot: u32) {
     words
         .atomic(SLEEPING + word_of(slot))
@@ -67,6 +68,7 @@ pub(crate) fn add(words: &Words, slot: u32) {
 
 /// Marks a worker as awake.
 pub(crate) fn remove(words: &Words, slot: u32) {
+    // Relaxed: a publisher that still reads the bit as set wakes the worker once too often, which is harmless.
     words
         .atomic(SLEEPING + word_of(slot))
         .fetch_and(!bit_of(slot), Ordering::Relaxed);

@@ -1,6 +1,6 @@
 //! Shared words: the only access to memory that other processes modify.
 //!
-//! All stores pass through this module, so a test can "kill" the process before any of them (see [`fermata_shm::crash`]).
+//! All stores pass through this module, so a test can simulate a kill before each store (see [`fermata_shm::crash`]).
 
 #[cfg(test)]
 use fermata_shm::crash;
@@ -90,7 +90,8 @@ pub(crate) fn load_bytes(words: &[AtomicU64], out: &mut [u8]) {
     }
 }
 
-/// A running checksum over words (Fletcher's two sums). It detects torn and stale pages, not forgery.
+/// A running checksum over words: Fletcher's checksum with 64-bit sums. It detects pages that were written partly or not at all,
+/// but not forged records.
 #[derive(Default)]
 pub(crate) struct Sum {
     plain: u64,

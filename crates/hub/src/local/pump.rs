@@ -155,8 +155,8 @@ impl Local {
         data.len()
     }
 
-    /// Marks a gap for every subscriber, because the reader lost records of unknown channels. `is_of_log` is true if the log has
-    /// lost them.
+    /// Marks a gap for every subscriber: the reader lost records, and the channels of these records cannot be determined.
+    /// `is_of_log` is true if the log caused the loss.
     fn lose_everything(&mut self, is_of_log: bool) {
         for (id, stream) in self.streams.iter_mut().enumerate() {
             if stream.subscribers.is_empty() {

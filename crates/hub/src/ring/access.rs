@@ -13,8 +13,9 @@ impl Ring {
     pub(super) fn rebuild_index(&self, head: Seq, tail: Seq) -> Result<(), OpenError> {
         for bucket in self.layout.buckets..self.layout.buckets + self.layout.buckets_len {
             if self.words.load(bucket) >= tail {
-                // If no record of this bucket follows, this value means that older records are unknown. In a ring that has lost no
-                // records, the value is 0.
+                // The bucket refers to a record at or after the tail. The walk below sets it again if it finds a record for the
+                // bucket. Otherwise the bucket keeps this value: a position before the tail means that older records were
+                // overwritten, and 0 means that the ring has not overwritten any.
                 self.words.store(bucket, tail - START);
             }
         }

@@ -68,10 +68,11 @@ impl Ring {
         while at < least {
             match self.shape_at(at) {
                 Some(shape) => at += shape.total_words() as u64,
+                // The successor of a damaged record cannot be found, so drop all records. Readers detect this and report a gap.
                 None => at = head,
             }
         }
-        // The successor of a damaged record cannot be found, so drop all records. Readers detect this and report a gap.
+        // The length of a damaged record can lead beyond the head.
         let at = at.min(head);
         if at > self.words.load(SAFE) {
             self.refresh_safe(who, head, tail, at)?;
@@ -80,7 +81,7 @@ impl Ring {
         Ok(())
     }
 
-    /// Raises `SAFE` to the slowest live cursor. Fails if that is before `wanted`.
+    /// Sets `SAFE` to the lowest cursor of a live worker. Fails if this cursor is before `wanted`.
     fn refresh_safe(
         &self,
         who: &Owner,
@@ -186,6 +187,7 @@ impl Ring {
                 self.words
                     .store_release(HEAD, head + shape.total_words() as u64);
             }
+            // The record is damaged, for example by a power failure: discard it.
             _ => self.words.store(PENDING, 0),
         }
     }
