@@ -30,7 +30,8 @@ struct Publish {
     data: String,
 }
 
-/// Maximum advance of the clock per request: repeating timers fire once for each request.
+/// Maximum advance of the clock per request, in milliseconds. A repeating timer fires at most once
+/// per request, so a longer advance would skip more of its runs.
 const ADVANCE_MS_MAX: u64 = 60_000;
 
 #[derive(Deserialize)]

@@ -167,7 +167,7 @@ impl Channels {
             format: hold.format,
             keep_alive_ms: interval_of(keep_alive_ms),
             closes_on_gap: hold.closes_on_gap,
-            // `send_held` queues the client when the opening is sent.
+            // `send_held` queues the client after the first bytes of the response were sent.
             resume: backlog.map(|backlog| Box::new(Resume { backlog, is_queued })),
         };
         self.begin_hold(to, index, held);

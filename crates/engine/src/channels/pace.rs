@@ -1,33 +1,35 @@
 //! Schedule of keep-alive comments and pings: each client has its own time.
 //!
-//! Clients connect in crowds, for example after a restart. Comments exactly one interval later
-//! would be sent in the same crowd forever. So a client's first comment is due at a time within the
-//! interval that depends on its number; later ones keep that phase. An event sent shortly before a
-//! comment delays it by half an interval. So silence never exceeds the interval, and nothing is
-//! sent at twice the necessary rate.
+//! Many clients connect at the same time, for example after a restart. If each comment followed
+//! exactly one interval later, the worker would send the comments of all these clients at the same
+//! time forever. So a client's first comment is due at a time within the interval that depends on
+//! the client's number, and later comments follow at multiples of the interval. An event that is
+//! sent less than half an interval before a comment delays the comment by half an interval. So a
+//! comment follows an event after half an interval at the earliest and one interval at the latest.
 //!
-//! A socket's ping follows its last message, so it cannot keep a phase within the interval. It has
-//! a phase within half of the interval, derived from its number: the ping is due at the last such
-//! moment before the interval is over.
+//! A socket's ping is due relative to its last message, so it cannot keep a phase within the
+//! interval. The socket's number selects a phase within half an interval instead. The ping is due
+//! at the last time with this phase before the interval is over.
 //!
-//! Due times lie on a grid. So a worker with very many clients wakes ten times a second for a
-//! batch, not a thousand times for single clients. Workers have different grids.
+//! Due times are multiples of 100 ms plus an offset. A worker with many clients therefore wakes at
+//! most ten times per second and sends a batch of comments. The offset differs between workers.
 
 use std::num::NonZeroU32;
 
 use fermata_io::Deadline;
 
-/// Distance of the grid's lines.
+/// Distance between two due times of the grid, in milliseconds.
 const TICK_MS: u64 = 100;
 
-/// Intervals below this do not use the grid.
+/// Minimum interval that uses the grid: shorter intervals would be changed by more than 5 %.
 const GRIDDED_MS_MIN: u64 = 20 * TICK_MS;
 
 /// 2^32 divided by the golden ratio: its multiples modulo 2^32 are spread evenly, however many
 /// there are.
 const GOLDEN: u32 = 0x9e37_79b9;
 
-/// Converts a setting in which 0 = unlimited to a client's maximum silence; `None` = unlimited.
+/// Converts a setting, in milliseconds, to a client's maximum silence. 0 in the setting and `None`
+/// in the result mean that no comments are sent.
 pub(crate) fn interval_of(ms: u64) -> Option<NonZeroU32> {
     NonZeroU32::new(u32::try_from(ms).unwrap_or(u32::MAX))
 }
@@ -52,7 +54,7 @@ impl Place {
         }
     }
 
-    /// Returns the time of the first comment of a newly held client: within the interval.
+    /// Returns the time of the first comment of a newly held client. It is within one interval.
     fn first_ms(self, now_ms: u64) -> u64 {
         self.on_grid(now_ms, now_ms + 1 + self.share(self.interval() - 1))
     }
@@ -65,7 +67,7 @@ impl Place {
         match due.ms().and_then(|due_ms| due_ms.checked_sub(now_ms)) {
             Some(ahead) if (half..=interval).contains(&ahead) => due,
             Some(ahead) if ahead < half => due.delayed(half),
-            // No comment was planned, or the deadline had another purpose.
+            // No comment was planned, or the deadline is not the deadline of a comment.
             _ => Deadline::at(self.first_ms(now_ms)),
         }
     }
@@ -74,7 +76,8 @@ impl Place {
     pub fn after_comment(self, now_ms: u64, due: Deadline) -> Deadline {
         let next = due.delayed(self.interval());
         if next.is_due(now_ms) {
-            // A handler has blocked the loop for longer than the interval.
+            // A handler has blocked the loop for longer than the interval, for all clients. Spread
+            // their comments again.
             Deadline::at(self.first_ms(now_ms))
         } else {
             next
@@ -101,13 +104,13 @@ impl Place {
 
     /// Returns this client's fraction of `span_ms`.
     fn share(self, span_ms: u64) -> u64 {
-        // Start at 1, so that a lone client's comment is delayed.
+        // Start at 1: the fraction of 0 is 0, so the comment of client 0 would be due immediately.
         let fraction = u64::from(self.index.wrapping_add(1).wrapping_mul(GOLDEN));
         (fraction * span_ms) >> 32
     }
 
-    /// Returns the shift of the worker's grid. 37 and the grid's distance are coprime, so
-    /// neighboring workers are far apart.
+    /// Returns the offset of the worker's grid in milliseconds. The factor 37 has no common divisor
+    /// with `TICK_MS`, so 100 workers have different offsets, and adjacent slots are 37 ms apart.
     fn offset(self) -> u64 {
         u64::from(self.slot) * 37 % TICK_MS
     }

@@ -186,7 +186,7 @@ impl Channels {
             ends: left_ms.map_or(Deadline::NEVER, |left_ms| {
                 Deadline::after(to.net.driver.now_ms(), left_ms)
             }),
-            // `send_held` queues the client when the opening is sent.
+            // `send_held` queues the client after the first bytes of the response were sent.
             resume: (!is_live).then(|| Box::new(Resume { backlog, is_queued })),
         }));
         self.begin_hold(to, index, held);

@@ -266,7 +266,8 @@ fn does_not_count_handler_time_against_clients() {
     peer.write(&get("/late"));
     rig.run();
     let handle = rig.late.pop_front().expect("it was asked for");
-    // The handler of this request takes longer than every timeout; the clock is not read.
+    // The handler of this request runs for 100 s, which is longer than every timeout. The worker
+    // does not read the clock before the handler has responded.
     rig.fake.advance(100_000);
     rig.respond(handle, &[b'x'; 50_000]);
     other.write(&get("/hello"));

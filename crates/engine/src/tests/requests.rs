@@ -12,7 +12,8 @@ use crate::net::connection::Origin;
 /// Maximum number of turns of a run: one per byte, and a reserve.
 const TURNS_MAX: usize = 5_000_000;
 
-/// Text that a failed property prints abbreviated.
+/// Body of a request. The report of a failed test contains only its length and its first 20
+/// characters.
 #[derive(Clone)]
 struct Text(String);
 

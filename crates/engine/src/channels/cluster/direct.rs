@@ -133,7 +133,7 @@ impl Channels {
     }
 }
 
-/// Builds the record that delivers it to a worker of this machine.
+/// Builds the record that delivers a message to the worker with the socket.
 pub(super) fn record<'a>(channel: &'a [u8], direct: &Direct<'a>) -> Message<'a> {
     Message {
         channel,
@@ -143,7 +143,7 @@ pub(super) fn record<'a>(channel: &'a [u8], direct: &Direct<'a>) -> Message<'a> 
     }
 }
 
-/// Builds the record that delivers a message of another machine to all workers of this one.
+/// Builds the record that delivers a message of another machine to all workers of this machine.
 pub(super) fn workers_record(data: &[u8]) -> Message<'_> {
     Message {
         channel: &WORKERS_CHANNEL,

@@ -7,14 +7,20 @@ use super::memory::{MARK_BYTES, MARK_NOTE, NOBODY};
 /// Channel name in records that concern no channel.
 pub(super) const NO_CHANNEL: &[u8] = b"-";
 
+/// A user's number of connections on one server has changed.
 pub(super) const OP_MEMBER: u8 = b'm';
+/// A user's number of connections, sent because a server has requested all members.
 pub(super) const OP_REPEAT: u8 = b'r';
+/// Only in notes: a silent server's user has left. The log stores `OP_MEMBER` with `FLAG_GONE`.
 pub(super) const OP_GONE: u8 = b'g';
+/// A heartbeat of a server with members.
 pub(super) const OP_BEAT: u8 = b'b';
+/// Requests the members of all servers.
 pub(super) const OP_ASK: u8 = b'a';
 
+/// The user's joins and leaves are reported to clients.
 pub(super) const FLAG_ANNOUNCED: u8 = 1;
-/// Published by another server.
+/// Another server has published the fact, because the server of the user is silent.
 pub(super) const FLAG_GONE: u8 = 2;
 /// The sender observed that this change makes the user join or leave.
 pub(super) const FLAG_CHANGES: u8 = 4;
@@ -76,9 +82,9 @@ pub(super) fn flag(flag: u8, is_set: bool) -> u8 {
     if is_set { flag } else { 0 }
 }
 
-/// Puts a note into the outbox. Returns false if it is full or its lock is unavailable.
+/// Puts a note into the outbox. Returns false if the outbox is full or its lock is unavailable.
 ///
-/// `except` gets no event caused by the note.
+/// The client `except` receives no event caused by the note.
 pub(super) fn put_note(
     outbox: &mut Ring,
     owner: &Owner,

@@ -29,7 +29,7 @@ pub enum HistoryError {
     /// The channel name is invalid.
     #[error(transparent)]
     Misuse(#[from] Misuse),
-    /// The ring has only a part of it, and the log did not reply in time.
+    /// The ring has only a part of the history, and the log did not reply in time.
     #[error(
         "this server has {found} of the events; the log of the cluster has older ones and did not reply within \
          {PAST_MS_MAX} ms; request fewer (count), or try again"
@@ -174,7 +174,8 @@ impl Channels {
                     Next::Record => {
                         let place = record.log_place();
                         range.after.seq = place.map_or(range.up_to, |place| place.seq);
-                        // A reply may have waited for long.
+                        // A cached reply may contain events that have expired since the log sent
+                        // it.
                         if record.unix_ms >= range.oldest_ms {
                             let past = past_of(&record, range.after);
                             reader.bytes +=
@@ -183,6 +184,7 @@ impl Channels {
                         }
                     }
                     Next::Gap { up_to } => {
+                        // History has no holes: drop the older events of this window.
                         range.after.seq = up_to;
                         reader.given.clear();
                         reader.is_cut = true;
@@ -226,7 +228,8 @@ impl Channels {
                 return outcome;
             }
             self.pause_for_log(to);
-            // This worker serves its waiting clients later; store the replies for them.
+            // Cache the replies, also those for clients of this worker. They are served after this
+            // call returns.
             self.take_past();
         }
     }

@@ -152,7 +152,7 @@ impl Cluster {
         }))
     }
 
-    /// Converts it to a worker's handle.
+    /// Converts the master's handle to a worker's handle.
     pub fn into_outbox(self) -> Outbox {
         Outbox {
             ring: self.ring,

@@ -1,7 +1,7 @@
 //! Removes duplicates of named events, which were published to several servers or retried at
 //! another server.
 //!
-//! All servers read the log in the same order and by its clock, so all drop the same events.
+//! All servers read the log in the same order and use its timestamps, so they drop the same events.
 
 use std::collections::hash_map::RandomState;
 use std::collections::{HashSet, VecDeque};

@@ -235,7 +235,10 @@ impl Channels {
     }
 
     /// Returns true if a publisher that started at `began_ms` may continue, and false if it has to
-    /// wait. # Errors The publisher has waited too long.
+    /// wait.
+    ///
+    /// # Errors
+    /// The publisher has waited for `publish_wait_ms_max`.
     fn may_publish(&self, began_ms: u64, now_ms: u64) -> Result<bool, PublishFailure> {
         let wait_ms = self.settings.publish_wait_ms_max;
         let (Some(outbox), monotonic_ms) = (&self.outbox, clock::monotonic_ms()) else {
@@ -244,7 +247,8 @@ impl Channels {
         if outbox.state.is_ready(monotonic_ms) {
             return Ok(true);
         }
-        // Fail immediately if the log was unreachable for longer than publishers wait.
+        // Fail immediately if the log has been unreachable for `publish_wait_ms_max` already.
+        // Otherwise every publisher would wait for this time during an outage.
         let away_ms = outbox.state.away_ms(monotonic_ms);
         if away_ms >= wait_ms || now_ms - began_ms >= wait_ms {
             return Err(Busy::LogAway { away_ms, wait_ms }.into());
@@ -252,6 +256,10 @@ impl Channels {
         Ok(false)
     }
 
+    /// Checks that a publisher that finds no room in the outbox may continue to wait.
+    ///
+    /// # Errors
+    /// The publisher has waited for `publish_wait_ms_max`.
     fn check_room(
         &self,
         &cause: &PublishError,
@@ -285,6 +293,7 @@ impl Channels {
             }
             Some(Answer::Unknown) => Busy::TooOld,
             None if now_ms - began_ms >= wait_ms => {
+                // The bridge may still send the record; its reply is then dropped.
                 pending.forget(id);
                 Busy::NotAcknowledged { wait_ms }
             }
@@ -422,7 +431,7 @@ impl Channels {
     ) -> Result<Publishing, PublishFailure> {
         self.check_event_size(net, record)?;
         let channels = self;
-        // While the outbox has room, a publisher that does not wait needs no clock.
+        // `Ack::Local` does not wait for the log, so it needs no clock while the outbox has room.
         if ack == Ack::Cluster {
             let now_ms = net.driver.refresh_now();
             if !channels.may_publish(began_ms, now_ms)? {

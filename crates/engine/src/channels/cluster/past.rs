@@ -75,6 +75,8 @@ pub(super) struct Ticket {
 }
 
 impl Pages {
+    /// Maps the pages. A reply has room for at least one event of `record_bytes_max` bytes.
+    ///
     /// # Errors
     /// No memory.
     pub fn open(record_bytes_max: usize) -> std::io::Result<Pages> {
@@ -97,7 +99,8 @@ impl Pages {
         (state / TAGS, state % TAGS)
     }
 
-    /// Changes the state of a page if it is still `from`.
+    /// Changes a page's tag from `from` to `to`. Returns false if the page has another tag, or was
+    /// claimed again since the ticket was issued.
     fn go(&self, ticket: Ticket, from: u64, to: u64) -> bool {
         let Ticket { page, number } = ticket;
         let (from, to) = (number * TAGS + from, number * TAGS + to);
@@ -237,7 +240,8 @@ impl Pages {
         u16::try_from(slot).ok()
     }
 
-    /// Encodes the newest entries that fit, after a gap if some do not.
+    /// Encodes as many entries as fit into a page, preferring the newest. If older entries do not
+    /// fit, the reply starts with a gap.
     fn answer_text(&self, entries: &[PastEntry]) -> Vec<u8> {
         let gap_bytes = ENTRY_BYTES;
         let mut bytes = 0;
@@ -389,7 +393,9 @@ pub(crate) struct PastReader {
     slot: u16,
     /// True if the bridge has to be woken for a new request.
     has_news: bool,
+    /// Requests without a reply, each with its time in milliseconds on the monotonic clock.
     asked: Vec<(Ticket, Part, u64)>,
+    /// Cached replies, newest first; at most [`ANSWERS_MAX`].
     answers: VecDeque<Answer>,
 }
 
@@ -449,6 +455,8 @@ impl PastReader {
         self.asked.retain_mut(|(ticket, part, asked_ms)| {
             let text = match pages.take(*ticket) {
                 Err(()) if asked_ms.saturating_add(CLAIM_MS_MAX) > now_ms => return true,
+                // The bridge has not replied while the claim was valid. A client that still needs
+                // the records requests them again.
                 Err(()) => {
                     pages.give_back(*ticket);
                     return false;
@@ -537,6 +545,7 @@ impl PastReader {
             .asked
             .iter()
             .any(|(_, part, _)| part.has(channels, after, events_only));
+        // At the limit, or without a free page, the caller tries again later.
         if !is_asked && self.asked.len() < REQUESTS_MAX {
             let now_ms = clock::monotonic_ms();
             if let Some(ticket) = self

@@ -9,9 +9,9 @@ use crate::id::PublishId;
 #[derive(Default)]
 pub(crate) struct Pending {
     records: HashMap<PublishId, Waiting>,
-    /// Records with a result that was not reported yet. Some may have been removed since. The
-    /// publisher is read only from `records`: its number may be an address that is invalid after
-    /// the publisher has continued.
+    /// Records whose result was not reported yet, in the order of the results. Some of them may no
+    /// longer be in `records`, because the publisher has continued. The publisher's number is
+    /// stored only in `records`: it may be an address, which is invalid afterwards.
     over: VecDeque<PublishId>,
 }
 
@@ -90,6 +90,7 @@ impl Pending {
                 continue;
             }
             self.over.remove(at);
+            // Skip a record that was removed, for example because the publisher's wait timed out.
             if number.is_some() {
                 return number;
             }

@@ -28,8 +28,9 @@ use crate::misuse::Misuse;
 
 /// Number of table entries examined per turn.
 const WALK_ENTRIES: usize = 128;
-/// Time in milliseconds to wait after the last reply of another server, and in total.
+/// Time in milliseconds without a reply of another server after which the members count as known.
 const ANSWERS_QUIET_MS: u64 = 500;
+/// Maximum time in milliseconds to wait for replies.
 const ANSWERS_MS_MAX: u64 = 5_000;
 /// Number of heartbeats within the lease.
 const BEATS_PER_LEASE: u64 = 3;
@@ -45,8 +46,8 @@ enum Walk {
     Cluster(usize),
     /// All users of this machine, for a server that requested them.
     Answer(usize),
-    /// Users of a dead server: its slot, the index to continue at, and true if the scan has found a
-    /// user.
+    /// Users of a server that was declared dead: its slot, the index at which to continue, and true
+    /// if the scan has found a user.
     Gone(u32, usize, bool),
 }
 
@@ -113,13 +114,18 @@ pub(super) struct Members {
     lease_ms: u64,
     question: Question,
     walks: VecDeque<Walk>,
+    /// True if the current scan of this machine's table has found a user.
     is_compared: bool,
+    /// True if this machine had users at the last complete scan, or has had one since. Only then
+    /// does it send heartbeats.
     has_members: bool,
-    /// Times of the next comparison of both tables, and of the next heartbeat and check of other
-    /// servers.
+    /// Time of the next comparison of both tables.
     compare: Deadline,
+    /// Time of the next heartbeat and check of other servers.
     beat: Deadline,
+    /// Time of the last turn.
     turn_ms: u64,
+    /// Buffer of the last encoded fact; reused.
     out: Vec<u8>,
 }
 
@@ -164,7 +170,8 @@ impl Members {
         members
     }
 
-    /// Restarts because the log was restarted for this machine: earlier presence is invalid.
+    /// Drops the presence of the cluster, because this machine starts to read the log again at
+    /// another position.
     ///
     /// # Errors
     /// The table is damaged.
@@ -175,7 +182,7 @@ impl Members {
         self.table.clear_present(&self.owner)
     }
 
-    /// Handles that the log is reachable again.
+    /// Handles a new connection to the log: compares the tables and sends a heartbeat immediately.
     pub fn on_ready(&mut self, now_ms: u64) {
         self.state.hear_all(now_ms);
         self.compare = Deadline::at(now_ms);
@@ -261,6 +268,7 @@ impl Members {
         }
         match self.question {
             Question::NotAsked => self.begin_question(now_ms),
+            // The request did not come back from the log: send it again.
             Question::Sent { at_ms } if at_ms + ANSWERS_MS_MAX <= now_ms => {
                 self.question = Question::NotAsked;
             }
@@ -329,6 +337,7 @@ impl Members {
         };
         let next = table
             .present_from(&self.owner, from, WALK_ENTRIES, slot, &mut each)
+            // The lock is unavailable: scan the same entries in a later turn.
             .unwrap_or(Some(from));
         let node = self.state.node_of(slot);
         for (channel, user, connections, of_slot) in found {
@@ -434,8 +443,8 @@ impl Members {
                 let node = u64::from_le_bytes(node.try_into().ok()?);
                 let slot = self.state.slot_of(node)?;
                 let known = self.known(note.channel, user, slot);
-                // Another server has published the fact, or a message of the server has arrived
-                // since.
+                // Another server has already published the fact, or the silent server has sent a
+                // message since.
                 if known.of_slot == 0 || !self.is_silent(node) {
                     return None;
                 }
@@ -522,6 +531,7 @@ impl Members {
         if fact.op != OP_ASK {
             self.state.use_presence();
         }
+        // A fact with FLAG_GONE was published by another server, so `fact.node` is still silent.
         if fact.flags & FLAG_GONE == 0 && fact.op != OP_ASK {
             self.state.hear(fact.node, now_ms);
         }
@@ -561,7 +571,8 @@ impl Members {
         let is_own = fact.node == self.node;
         self.has_members |= is_own && fact.connections > 0;
         if is_own && fact.flags & FLAG_GONE != 0 {
-            // Other servers consider this server dead.
+            // Another server has declared this server dead and removes its users. The comparison
+            // publishes them again.
             self.state.want_compare();
         }
         let slot = match fact.connections {
@@ -647,9 +658,9 @@ impl Members {
     }
 }
 
-/// Returns true if this process was suspended so long that other servers may seem silent wrongly. A
-/// turn is due with each heartbeat and may be late; the last message read before the suspension may
-/// be one heartbeat old.
+/// Returns true if this process was suspended for so long that it may have missed the heartbeats of
+/// other servers. The limit is half the lease: turns are at most a third of the lease apart unless
+/// they are late, and the last message read before the suspension may be as old.
 fn has_stood_still(since_turn_ms: u64, lease_ms: u64) -> bool {
     since_turn_ms >= lease_ms / 2
 }

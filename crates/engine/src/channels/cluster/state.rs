@@ -28,18 +28,20 @@ const AWAY_SINCE_MS: usize = 1;
 const BEAT_MS: usize = 2;
 /// Five words.
 const FIGURES: usize = 3;
-/// Presence state: time since which presence is used (0 = unused); members of other servers are
-/// known; position of the log up to which the cluster table is current; last decision and its
-/// position; request to compare tables.
+/// 1 if a server of the cluster uses presence, otherwise 0.
 const USED: usize = LINE;
+/// 1 if the members of other servers are known, otherwise 0.
 const KNOWN: usize = LINE + 1;
+/// Log position up to which the cluster's presence table is current: epoch and sequence number.
 const APPLIED_EPOCH: usize = LINE + 2;
 const APPLIED_SEQ: usize = LINE + 3;
+/// Log position of the last decision, and the decision; see [`State::decision`].
 const DECIDED_EPOCH: usize = LINE + 4;
 const DECIDED_SEQ: usize = LINE + 5;
 const DECIDED: usize = LINE + 6;
+/// 1 if a comparison of the presence tables was requested, otherwise 0.
 const COMPARE: usize = LINE + 7;
-/// Per server with members: its name (0 = none) and the time of its last message.
+/// Per server with members: its number (0 = none) and the time of its last message.
 const NODES: usize = 2 * LINE;
 const NODE_WORDS: usize = 2;
 /// Why the log is unreachable: a write counter (odd during a write), the length and the text.
@@ -305,6 +307,8 @@ impl State {
             Decision::Leave => 2,
             Decision::Change => 3,
         };
+        // Clear the epoch first and set it last. If the bridge is killed in between, its
+        // replacement finds no decision, not one decision with the position of another.
         self.words[DECIDED_EPOCH].store(0, Ordering::Release);
         self.words[DECIDED].store(word, Ordering::Relaxed);
         self.words[DECIDED_SEQ].store(place.seq, Ordering::Relaxed);
@@ -349,6 +353,8 @@ impl State {
         }
         let is_free = |slot: &u32| self.words[node_word(*slot)].load(Ordering::Relaxed) == 0;
         let slot = (0..NODES_MAX).find(is_free)?;
+        // Store the time first: a server with the time of the slot's previous server would count as
+        // silent if the bridge was killed in between.
         self.words[node_word(slot) + 1].store(now_ms, Ordering::Relaxed);
         self.words[node_word(slot)].store(node, Ordering::Relaxed);
         Some(slot)
@@ -365,7 +371,8 @@ impl State {
         }
     }
 
-    /// Resets the silence of all servers, because this server could receive no heartbeat until now.
+    /// Restarts the measurement of silence for all servers, because this server could not receive
+    /// their heartbeats until now.
     pub fn hear_all(&self, now_ms: u64) {
         for (slot, ..) in self.nodes() {
             self.words[node_word(slot) + 1].store(now_ms, Ordering::Relaxed);
@@ -395,7 +402,8 @@ impl State {
         for (word, value) in words.iter().zip([outbox, outcome, place.epoch, place.seq]) {
             word.store(value, Ordering::Relaxed);
         }
-        // Publishes the reply. A bridge killed before this line has sent nothing.
+        // Release: the worker sees the complete reply. If the bridge is killed before this store,
+        // the worker receives nothing, and the replacement of the bridge sends the reply again.
         queue[WRITTEN].store(written.wrapping_add(1), Ordering::Release);
         true
     }

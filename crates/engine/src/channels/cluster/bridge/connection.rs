@@ -13,8 +13,8 @@ use crate::channels::cluster::access::{AccessError, SERVERS};
 
 /// Time limit for connecting.
 const CONNECT_TIMEOUT: Duration = Duration::from_millis(2_000);
-/// Time limit for the TLS handshake: below the time limit for the log, whose error could not name
-/// TLS as the cause.
+/// Time limit for the TLS handshake in milliseconds. It is shorter than the time limit for replies
+/// of the log, whose error message would not name TLS as the cause.
 const HANDSHAKE_MS_MAX: u64 = 4_000;
 /// Maximum number of bytes read after a failed write: the error that a server sends before it
 /// closes.
@@ -99,7 +99,8 @@ impl Process {
             Ok(false) => Ok(()),
             Ok(true) => {
                 self.handshake_until = None;
-                // NATS upgrades a connection that was already open.
+                // NATS starts TLS after its first message, on a connection that the bridge already
+                // uses. With Redis, the protocol starts after the handshake.
                 match self.server.as_ref().map(|it| it.kind) {
                     Some(LogKind::Nats) => self.bridge.handle_secured(now_ms),
                     _ => self.bridge.handle_connected(now_ms),

@@ -32,11 +32,13 @@ use crate::log::{Log, Logger};
 const SMALL_EVENT_BYTES: u64 = 128;
 const PAST_MESSAGES_MIN: u64 = 10_000;
 const PAST_MESSAGES_MAX: u64 = 1_000_000;
-/// Tolerance in milliseconds for a publisher that gives up late; an older record of the outbox is
-/// not sent.
+/// Time in milliseconds that is added to `publish_wait_ms_max`. A record of the outbox older than
+/// the sum is not sent, because its publisher has reported a failure.
 const GRACE_MS: u64 = 1_000;
-/// Absolute maximum age of a sent record: the log detects duplicates for two minutes.
+/// Maximum age in milliseconds of a record that is sent, whatever `publish_wait_ms_max` is. The log
+/// detects duplicates for two minutes, so a record that is sent again later could be stored twice.
 const EVENT_MS_MAX: u64 = 60_000;
+/// Pause in milliseconds after which the rest of a partial write is tried again.
 const RETRY_MS: u64 = 1;
 /// Number of heartbeats within the time after which the process counts as stuck.
 const BEATS: u64 = 4;
@@ -53,10 +55,13 @@ pub(crate) struct Process {
     server: Option<Address>,
     ring: Ring,
     owner: Owner,
+    /// Reader of the outbox.
     consumer: Consumer,
     state: State,
     members: Members,
+    /// Wakes this process.
     waker: Waker,
+    /// Wakers of the workers, by slot.
     wakers: Arc<Vec<Waker>>,
     driver: Epoll,
     stream: Option<Stream>,
@@ -66,22 +71,26 @@ pub(crate) struct Process {
     /// Slots of publishers that wait for a record's result, by position in the outbox.
     publishers: HashMap<u64, u16>,
     record: Record,
+    /// Maximum age of a record that is sent, in milliseconds.
     event_ms_max: u64,
     event_bytes_max: usize,
     /// Identifies this server in the cluster.
     node: u64,
     /// Recent event names per channel, if duplicates are dropped.
     once: Option<EventDeduplicator>,
-    /// End of the log when the connection started, and the time at which that message was stored.
+    /// Position of the log's last message when the connection started, and the time at which the
+    /// log stored this message.
     log_end: Option<(Place, Option<u64>)>,
+    /// True if sleeping workers have to be woken, because the ring has changed in this turn.
     has_published: bool,
+    /// True if the socket has not accepted all output.
     has_unsent: bool,
     /// Slots of workers with unread replies.
     answered: Slots,
     pages: Pages,
-    /// Requests for past records that the log has not answered.
+    /// Requests for past records to which the log has not replied.
     asked_past: Vec<Ticket>,
-    /// Replies for which the workers' queues had no room in this turn.
+    /// Number of replies dropped in this turn because a worker's queue was full.
     unheard: u64,
     /// Counters of this turn.
     figures: ClusterFigures,
@@ -184,6 +193,8 @@ impl Process {
         }
     }
 
+    /// Runs one turn of the loop: due work, then one wait for events.
+    ///
     /// # Errors
     /// The process cannot continue.
     fn turn(
@@ -232,8 +243,8 @@ impl Process {
         if self.has_unsent {
             return RETRY_MS;
         }
-        // If the log accepts no more records, the bridge waits for acknowledgements from the
-        // socket.
+        // While the log accepts no more records, unread records of the outbox must not prevent the
+        // wait. It ends when an acknowledgement arrives on the socket.
         if self.bridge.can_send() && !self.consumer.set_sleeping() {
             return 0;
         }

@@ -32,7 +32,9 @@ impl Process {
     ) -> std::io::Result<()> {
         self.log_end = Some((place, stored_ms));
         let reached = self.ring.log_reached();
-        // The ring has the history of a previous run. The present clients connected after that run.
+        // The ring has the history of a previous run, and the log may have newer messages. The
+        // clients of this run connected later, so these messages are history for them, not live
+        // events.
         if !self.state.has_been_ready() && reached.is_some_and(|it| it.epoch == place.epoch) {
             self.try_again(|process| process.ring.begin_past(&process.owner, place.seq))?;
         }
@@ -60,7 +62,8 @@ impl Process {
             None => is_late && !self.state.has_been_ready() && past_until > 0,
         };
         self.figures.gaps += u64::from(reached.is_some());
-        // The order matters: a bridge that replaces one killed between the two steps repeats both.
+        // Clear presence first. If the bridge is killed between the two steps, the ring still has
+        // the old position, so the replacement of the bridge repeats both.
         self.try_again(|process| process.members.begin())?;
         self.begin_log(LogBegin {
             floor: log_place(place),
@@ -85,7 +88,8 @@ impl Process {
         Ok(())
     }
 
-    /// Records that a message was read. The past of the log may end with this message.
+    /// Records that the log was read up to `place`. Ends the log's past if this was its last
+    /// message.
     ///
     /// # Errors
     /// The ring is damaged.
@@ -107,8 +111,9 @@ impl Process {
         self.end_past(end.map_or(0, |(end, _)| end.seq))
     }
 
-    /// Ends the past of the ring, if it has one, after every message up to `until` was read. The log may have had further messages
-    /// when the present connection started: the past can belong to an earlier connection.
+    /// Ends the log's past, if the ring is in it, after every message up to `until` was read. The
+    /// past may have been set by an earlier connection, so it may end before the last message that
+    /// the log had at the start of the present connection.
     fn end_past(&mut self, until: u64) -> std::io::Result<()> {
         self.ring.note_read(until);
         if self.ring.past_until().is_some() {
@@ -119,6 +124,10 @@ impl Process {
         Ok(())
     }
 
+    /// Repeats an attempt until the ring's lock is available.
+    ///
+    /// # Errors
+    /// The ring is damaged.
     fn try_again(
         &mut self,
         mut attempt: impl FnMut(&mut Process) -> Result<(), LockError>,
@@ -206,6 +215,7 @@ impl Process {
             data: &event.data,
         };
         self.append(received, &record)?;
+        // Only now: if the bridge is killed before, its replacement applies the message again.
         self.members.set_applied(*place);
         Ok(())
     }
@@ -221,6 +231,7 @@ impl Process {
             self.log_limited(LogLevel::Warning, message);
             return Ok(());
         };
+        // The sockets of messages from before this server started no longer exist.
         if !is_of(worker, self.node) || self.ring.past_until().is_some() {
             return Ok(());
         }
@@ -304,7 +315,8 @@ impl Process {
                     self.log_limited(LogLevel::Error, &message);
                     return self.leave_out(received.place);
                 }
-                // A worker has not read a complete ring. It catches up, or its master kills it.
+                // The ring is full of records that a worker has not read, or its lock is held. The
+                // worker reads them, or the master kills it after `stall_timeout_ms`.
                 Err(error) => {
                     self.has_published = true;
                     self.wake_workers();

@@ -53,8 +53,8 @@ impl Process {
                 continue;
             }
             let slot = u16::from_le_bytes([mark[0], mark[1]]);
-            // The record's publisher has given up and may have retried. An earlier connection may
-            // have sent the record.
+            // The record's publisher has stopped waiting and may have published the event again.
+            // The result is unknown: the record may have been sent on an earlier connection.
             if unix_ms.saturating_sub(record.unix_ms) > self.event_ms_max {
                 old += 1;
                 self.publishers.insert(outbox, slot);
