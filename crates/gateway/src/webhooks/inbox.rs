@@ -56,7 +56,7 @@ pub(super) struct Waiting {
     /// events, so the size is limited by the number of channels with subscribers.
     pub counts: HashMap<String, u64>,
     /// Subscriptions of channels whose count is sent.
-    pub told: HashMap<String, u64>,
+    pub subscription_counts: HashMap<String, u64>,
     /// Cache channels that were found empty.
     pub misses: VecDeque<String>,
     /// Number of entries dropped for lack of room.
@@ -150,8 +150,10 @@ impl Inbox {
 
     pub fn send_count(&self, channel: &str, count: u64) {
         let mut waiting = self.lock();
-        if waiting.told.len() < WAITING_MAX || waiting.told.contains_key(channel) {
-            set(&mut waiting.told, channel, count);
+        if waiting.subscription_counts.len() < WAITING_MAX
+            || waiting.subscription_counts.contains_key(channel)
+        {
+            set(&mut waiting.subscription_counts, channel, count);
         } else {
             waiting.dropped += 1;
         }
@@ -186,18 +188,18 @@ impl Inbox {
             }
             !is_taken
         });
-        let mut told = HashMap::new();
-        waiting.told.retain(|channel, count| {
-            let is_taken = told.len() < count_max;
+        let mut subscription_counts = HashMap::new();
+        waiting.subscription_counts.retain(|channel, count| {
+            let is_taken = subscription_counts.len() < count_max;
             if is_taken {
-                told.insert(channel.clone(), *count);
+                subscription_counts.insert(channel.clone(), *count);
             }
             !is_taken
         });
         let misses = waiting.misses.len().min(count_max);
         Waiting {
             counts,
-            told,
+            subscription_counts,
             misses: waiting.misses.drain(..misses).collect(),
             dropped: std::mem::take(&mut waiting.dropped),
         }
@@ -235,10 +237,13 @@ mod tests {
         inbox.miss("c");
         let waiting = inbox.take(0);
         assert_eq!(waiting.counts, HashMap::from([("b".to_owned(), 0)]));
-        assert!(waiting.told.is_empty() && waiting.misses.is_empty());
+        assert!(waiting.subscription_counts.is_empty() && waiting.misses.is_empty());
         let waiting = inbox.take(9);
         assert_eq!(waiting.counts, HashMap::from([("a".to_owned(), 1)]));
-        assert_eq!((waiting.told.len(), waiting.misses.len()), (1, 1));
+        assert_eq!(
+            (waiting.subscription_counts.len(), waiting.misses.len()),
+            (1, 1)
+        );
     }
 
     #[test]
@@ -274,7 +279,13 @@ mod tests {
         inbox.send_count("0", 2);
         let waiting = inbox.take(usize::MAX);
         assert_eq!(waiting.misses.len(), WAITING_MAX);
-        assert_eq!((waiting.told.len(), waiting.told["0"]), (WAITING_MAX, 2));
+        assert_eq!(
+            (
+                waiting.subscription_counts.len(),
+                waiting.subscription_counts["0"]
+            ),
+            (WAITING_MAX, 2)
+        );
         assert_eq!(waiting.dropped, 6);
     }
 }

@@ -212,7 +212,7 @@ impl Sender {
         for channel in waiting.misses {
             self.push(WebhookEvent::CacheMiss(channel), 0);
         }
-        for (channel, count) in waiting.told {
+        for (channel, count) in waiting.subscription_counts {
             self.push(WebhookEvent::SubscriptionCount(channel, count), 0);
         }
         if waiting.dropped > 0 {
