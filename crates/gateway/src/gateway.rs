@@ -267,14 +267,14 @@ impl Gateway<'_> {
                 app,
                 at,
                 told,
-                beliefs,
+                occupancies,
             }) => {
                 if let Some(app) = self.position(&app)
                     && !self.is_first_server()
                 {
                     self.hub
                         .webhooks
-                        .add_deliveries(app, at, told.as_deref(), beliefs);
+                        .add_deliveries(app, at, told.as_deref(), occupancies);
                 }
             }
             Ok(worker_message) => {

@@ -19,7 +19,7 @@ pub(crate) struct Membership {
     /// Result of the last decision: true if this server does the work that must happen once per
     /// cluster.
     pub is_first: bool,
-    pub beliefs_ms: Option<u64>,
+    pub delivery_state_ms: Option<u64>,
     /// Time before which no message is sent, because the log has just refused one.
     pub silent_until_ms: u64,
 }
@@ -39,7 +39,7 @@ impl Membership {
             look_ms: now_ms,
             looked_ms: now_ms,
             is_first: false,
-            beliefs_ms: None,
+            delivery_state_ms: None,
             silent_until_ms: 0,
         })
     }
@@ -57,10 +57,10 @@ impl Membership {
         } else {
             u64::MAX
         };
-        let beliefs_ms = self.beliefs_ms.unwrap_or(u64::MAX);
+        let delivery_state_ms = self.delivery_state_ms.unwrap_or(u64::MAX);
         // Wait a moment to combine changes.
         let soon_ms = announcement_ms.unwrap_or(u64::MAX).min(changes_ms);
         let soon_ms = soon_ms.max(now_ms + SEND_MS).max(self.silent_until_ms);
-        soon_ms.min(beliefs_ms).min(self.look_ms)
+        soon_ms.min(delivery_state_ms).min(self.look_ms)
     }
 }

@@ -7,7 +7,7 @@ use crate::nodes::{AnnouncementId, LOOKS_PER_LEASE, NodeAnnouncer, NodeMessage};
 use crate::worker_counts::WorkerMessage;
 
 /// Interval at which the sending server publishes the delivery state of webhooks.
-const BELIEFS_MS: u64 = 100;
+const DELIVERY_STATE_MS: u64 = 100;
 /// Interval in milliseconds at which a worker with incomplete counts of other servers checks them.
 const LEARNING_MS: u64 = 250;
 
@@ -205,7 +205,8 @@ impl Gateway<'_> {
         let Some(member) = &mut self.hub.member else {
             return;
         };
-        member.beliefs_ms = (member.is_first && has_webhooks).then_some(now_ms + BELIEFS_MS);
+        member.delivery_state_ms =
+            (member.is_first && has_webhooks).then_some(now_ms + DELIVERY_STATE_MS);
         if !member.is_first {
             return;
         }
@@ -214,12 +215,14 @@ impl Gateway<'_> {
                 app: self.app(app).id.clone(),
                 at,
                 told: report.told,
-                beliefs: report.beliefs,
+                occupancies: report.occupancies,
             };
             if !self.send_to_servers(&worker_message)
-                && let WorkerMessage::Webhook { told, beliefs, .. } = worker_message
+                && let WorkerMessage::Webhook {
+                    told, occupancies, ..
+                } = worker_message
             {
-                self.hub.webhooks.put_back(app, at, told, beliefs);
+                self.hub.webhooks.put_back(app, at, told, occupancies);
             }
         }
     }

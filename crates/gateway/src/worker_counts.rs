@@ -74,7 +74,7 @@ pub enum WorkerMessage {
         told: Option<String>,
         /// Channels whose state the backend has received; true: occupied.
         #[serde(rename = "beliefs")]
-        beliefs: Vec<(String, bool)>,
+        occupancies: Vec<(String, bool)>,
     },
 }
 
@@ -495,7 +495,7 @@ mod tests {
             app: "1".to_owned(),
             at: 0,
             told: None,
-            beliefs: vec![("a".to_owned(), true)],
+            occupancies: vec![("a".to_owned(), true)],
         };
         let texts = [node, webhook].map(|it| serde_json::to_string(&it).expect("JSON"));
         assert_eq!(

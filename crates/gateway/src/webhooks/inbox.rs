@@ -29,7 +29,7 @@ pub(crate) struct Report {
     /// Id of the last event that the backend acknowledged.
     pub told: Option<String>,
     /// Channels whose state the backend has received; true: occupied.
-    pub beliefs: Vec<(String, bool)>,
+    pub occupancies: Vec<(String, bool)>,
 }
 
 pub(super) struct Inbox {
@@ -43,11 +43,11 @@ pub(super) struct Inbox {
     is_over: AtomicBool,
 }
 
-/// The newest deliveries. The number of beliefs is bounded by the channels that were occupied or vacated.
+/// The newest deliveries. The number of occupancies is bounded by the channels that were occupied or vacated.
 #[derive(Default)]
 pub(super) struct Learned {
     pub told: Option<String>,
-    pub beliefs: HashMap<String, bool>,
+    pub occupancies: HashMap<String, bool>,
 }
 
 #[derive(Default)]
@@ -88,9 +88,9 @@ impl Inbox {
     }
 
     /// Stores deliveries that the sender of another server reported.
-    pub fn add_deliveries(&self, told: Option<&str>, beliefs: Vec<(String, bool)>) {
+    pub fn add_deliveries(&self, told: Option<&str>, occupancies: Vec<(String, bool)>) {
         let mut inbound = locked(&self.inbound);
-        inbound.beliefs.extend(beliefs);
+        inbound.occupancies.extend(occupancies);
         if told.is_some() {
             inbound.told = told.map(str::to_owned);
         }
@@ -116,30 +116,31 @@ impl Inbox {
     }
 
     /// Records the state of a channel that the backend acknowledged.
-    pub fn report_belief(&self, channel: &str, is_occupied: bool) {
+    pub fn report_occupancy(&self, channel: &str, is_occupied: bool) {
         let mut outbound = locked(&self.outbound);
-        outbound.beliefs.insert(channel.to_owned(), is_occupied);
+        outbound.occupancies.insert(channel.to_owned(), is_occupied);
     }
 
     /// Returns a part of the deliveries recorded since the last call.
     pub fn take_report(&self) -> Option<Report> {
         let mut outbound = locked(&self.outbound);
-        if outbound.told.is_none() && outbound.beliefs.is_empty() {
+        if outbound.told.is_none() && outbound.occupancies.is_empty() {
             return None;
         }
-        let channels = outbound.beliefs.keys().take(REPORT_CHANNELS_MAX);
+        let channels = outbound.occupancies.keys().take(REPORT_CHANNELS_MAX);
         let channels: Vec<String> = channels.cloned().collect();
-        let beliefs = { channels.into_iter() }.filter_map(|it| outbound.beliefs.remove_entry(&it));
-        let beliefs = beliefs.collect();
+        let occupancies =
+            { channels.into_iter() }.filter_map(|it| outbound.occupancies.remove_entry(&it));
+        let occupancies = occupancies.collect();
         let told = outbound.told.take();
-        Some(Report { told, beliefs })
+        Some(Report { told, occupancies })
     }
 
     /// Stores a report again that could not be sent. Newer records take precedence.
-    pub fn put_back(&self, told: Option<String>, beliefs: Vec<(String, bool)>) {
+    pub fn put_back(&self, told: Option<String>, occupancies: Vec<(String, bool)>) {
         let mut outbound = locked(&self.outbound);
-        for (channel, is_occupied) in beliefs {
-            outbound.beliefs.entry(channel).or_insert(is_occupied);
+        for (channel, is_occupied) in occupancies {
+            outbound.occupancies.entry(channel).or_insert(is_occupied);
         }
         outbound.told = outbound.told.take().or(told);
     }
@@ -251,22 +252,22 @@ mod tests {
         let inbox = Inbox::new(Role::Sends);
         assert_eq!(inbox.take_report(), None);
         for at in 0..=REPORT_CHANNELS_MAX {
-            inbox.report_belief(&at.to_string(), true);
+            inbox.report_occupancy(&at.to_string(), true);
         }
         inbox.report_told("e-1".to_owned());
         let first = inbox.take_report().expect("a part");
-        assert_eq!(first.beliefs.len(), REPORT_CHANNELS_MAX);
-        let channel = first.beliefs[0].0.clone();
-        inbox.report_belief(&channel, false);
+        assert_eq!(first.occupancies.len(), REPORT_CHANNELS_MAX);
+        let channel = first.occupancies[0].0.clone();
+        inbox.report_occupancy(&channel, false);
         inbox.report_told("e-2".to_owned());
-        inbox.put_back(first.told, first.beliefs);
-        let mut beliefs = HashMap::new();
+        inbox.put_back(first.told, first.occupancies);
+        let mut occupancies = HashMap::new();
         while let Some(report) = inbox.take_report() {
             assert_ne!(report.told.as_deref(), Some("e-1"));
-            beliefs.extend(report.beliefs);
+            occupancies.extend(report.occupancies);
         }
-        assert_eq!(beliefs.len(), REPORT_CHANNELS_MAX + 1);
-        assert!(!beliefs[&channel]);
+        assert_eq!(occupancies.len(), REPORT_CHANNELS_MAX + 1);
+        assert!(!occupancies[&channel]);
     }
 
     #[test]

@@ -25,8 +25,8 @@ pub(super) struct Journal {
     /// Start and length of the valid part.
     word: &'static AtomicU64,
     /// Channels that may have been reported as occupied.
-    beliefs: HashMap<String, OccupancyState>,
-    /// Bytes of the lines for `beliefs`.
+    occupancies: HashMap<String, OccupancyState>,
+    /// Bytes of the lines for `occupancies`.
     beliefs_bytes: u64,
 }
 
@@ -71,7 +71,7 @@ impl Journal {
         let mut journal = Journal {
             file,
             word,
-            beliefs: HashMap::new(),
+            occupancies: HashMap::new(),
             beliefs_bytes: 0,
         };
         for line in String::from_utf8_lossy(&bytes).lines() {
@@ -87,13 +87,13 @@ impl Journal {
 
     /// Returns the channels that may have been reported as occupied, each with true if the backend acknowledged the report.
     pub fn occupied(&self) -> impl Iterator<Item = (String, bool)> {
-        let all = self.beliefs.iter();
-        all.map(|(channel, belief)| (channel.clone(), *belief == OccupancyState::Occupied))
+        let all = self.occupancies.iter();
+        all.map(|(channel, occupancy)| (channel.clone(), *occupancy == OccupancyState::Occupied))
     }
 
     /// Returns the state of a channel.
-    pub fn belief(&self, channel: &str) -> OccupancyState {
-        self.beliefs
+    pub fn occupancy(&self, channel: &str) -> OccupancyState {
+        self.occupancies
             .get(channel)
             .copied()
             .unwrap_or(OccupancyState::Vacant)
@@ -103,15 +103,15 @@ impl Journal {
     ///
     /// # Errors
     /// There is no memory, or another process has taken over the journal.
-    pub fn set(&mut self, channel: &str, belief: OccupancyState) -> io::Result<()> {
-        if !self.note(channel, belief) {
+    pub fn set(&mut self, channel: &str, occupancy: OccupancyState) -> io::Result<()> {
+        if !self.note(channel, occupancy) {
             return Ok(());
         }
         let part = self.part();
         if part.len > BYTES_MIN.max(self.beliefs_bytes * TIMES_MAX) {
             return self.rewrite(part);
         }
-        let line = line(channel, belief);
+        let line = line(channel, occupancy);
         self.file
             .write_all_at(line.as_bytes(), part.start + part.len)?;
         let len = part.len + line.len() as u64;
@@ -119,17 +119,17 @@ impl Journal {
     }
 
     /// Returns false if the state is unchanged.
-    fn note(&mut self, channel: &str, belief: OccupancyState) -> bool {
+    fn note(&mut self, channel: &str, occupancy: OccupancyState) -> bool {
         let bytes = channel.len() as u64 + 2;
-        if belief == OccupancyState::Vacant {
-            let was_there = self.beliefs.remove(channel).is_some();
+        if occupancy == OccupancyState::Vacant {
+            let was_there = self.occupancies.remove(channel).is_some();
             self.beliefs_bytes -= if was_there { bytes } else { 0 };
             return was_there;
         }
-        match self.beliefs.get_mut(channel) {
-            Some(known) => std::mem::replace(known, belief) != belief,
+        match self.occupancies.get_mut(channel) {
+            Some(known) => std::mem::replace(known, occupancy) != occupancy,
             None => {
-                self.beliefs.insert(channel.to_owned(), belief);
+                self.occupancies.insert(channel.to_owned(), occupancy);
                 self.beliefs_bytes += bytes;
                 true
             }
@@ -138,9 +138,9 @@ impl Journal {
 
     /// Writes the current state outside the valid part, and switches to it.
     fn rewrite(&mut self, part: Part) -> io::Result<()> {
-        let all = self.beliefs.iter();
+        let all = self.occupancies.iter();
         let lines: String = all
-            .map(|(channel, belief)| line(channel, *belief))
+            .map(|(channel, occupancy)| line(channel, *occupancy))
             .collect();
         let len = lines.len() as u64;
         let start = if len <= part.start {
@@ -165,8 +165,8 @@ impl Journal {
     }
 }
 
-fn line(channel: &str, belief: OccupancyState) -> String {
-    let sign = match belief {
+fn line(channel: &str, occupancy: OccupancyState) -> String {
+    let sign = match occupancy {
         OccupancyState::Doubtful => '?',
         OccupancyState::Occupied => '+',
         OccupancyState::Vacant => '-',

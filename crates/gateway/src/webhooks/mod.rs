@@ -253,10 +253,10 @@ impl Webhooks {
         app: usize,
         number: usize,
         told: Option<&str>,
-        beliefs: Vec<(String, bool)>,
+        occupancies: Vec<(String, bool)>,
     ) {
         if let Some(sender) = self.find(app, number) {
-            sender.inbox.add_deliveries(told, beliefs);
+            sender.inbox.add_deliveries(told, occupancies);
             sender.thread.unpark();
         }
     }
@@ -284,10 +284,10 @@ impl Webhooks {
         app: usize,
         number: usize,
         told: Option<String>,
-        beliefs: Vec<(String, bool)>,
+        occupancies: Vec<(String, bool)>,
     ) {
         if let Some(sender) = self.find(app, number) {
-            sender.inbox.put_back(told, beliefs);
+            sender.inbox.put_back(told, occupancies);
         }
     }
 

@@ -229,7 +229,7 @@ impl Sender {
         if role == self.role {
             if role == Role::Sends && self.inbox.take_asked() {
                 for (channel, _) in self.kept.journal.occupied() {
-                    self.inbox.report_belief(&channel, true);
+                    self.inbox.report_occupancy(&channel, true);
                 }
             }
             return;
@@ -267,7 +267,7 @@ impl Sender {
     /// Applies deliveries that the sending server has reported.
     fn learn(&mut self) {
         let deliveries = self.inbox.deliveries();
-        for (channel, is_occupied) in deliveries.beliefs {
+        for (channel, is_occupied) in deliveries.occupancies {
             self.seen.remove(&channel);
             self.note(
                 &channel,
@@ -290,7 +290,7 @@ impl Sender {
     fn see(&mut self) {
         let now_ms = self.now_ms();
         for (channel, count) in self.inbox.take(usize::MAX).counts {
-            let is_known = self.kept.journal.belief(&channel) != OccupancyState::Vacant;
+            let is_known = self.kept.journal.occupancy(&channel) != OccupancyState::Vacant;
             let until_ms = (count == 0).then_some(now_ms + SEEN_MS);
             let has_room = self.seen.len() < SEEN_MAX;
             match self.seen.get_mut(&channel) {
@@ -457,21 +457,21 @@ impl Sender {
     }
 
     fn note_taken(&mut self, webhook_event: &WebhookEvent) {
-        let (channel, belief) = match webhook_event {
+        let (channel, occupancy) = match webhook_event {
             WebhookEvent::Occupied(channel) => (channel, OccupancyState::Occupied),
             WebhookEvent::Vacated(channel) => (channel, OccupancyState::Vacant),
             _ => return,
         };
-        self.note(channel, belief);
+        self.note(channel, occupancy);
         if self.role == Role::Sends {
-            let is_occupied = belief == OccupancyState::Occupied;
-            self.inbox.report_belief(channel, is_occupied);
+            let is_occupied = occupancy == OccupancyState::Occupied;
+            self.inbox.report_occupancy(channel, is_occupied);
         }
     }
 
     /// Records a backend's state of a channel for the next worker.
-    fn note(&mut self, channel: &str, belief: OccupancyState) {
-        if let Err(error) = self.kept.journal.set(channel, belief) {
+    fn note(&mut self, channel: &str, occupancy: OccupancyState) {
+        if let Err(error) = self.kept.journal.set(channel, occupancy) {
             self.log(
                 LogLevel::Warning,
                 &format!("cannot store its delivery state: {error}"),
