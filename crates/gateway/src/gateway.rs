@@ -266,7 +266,7 @@ impl Gateway<'_> {
             Ok(WorkerMessage::Webhook {
                 app,
                 at,
-                told,
+                acknowledged,
                 occupancies,
             }) => {
                 if let Some(app) = self.position(&app)
@@ -274,7 +274,7 @@ impl Gateway<'_> {
                 {
                     self.hub
                         .webhooks
-                        .add_deliveries(app, at, told.as_deref(), occupancies);
+                        .add_deliveries(app, at, acknowledged.as_deref(), occupancies);
                 }
             }
             Ok(worker_message) => {

@@ -214,15 +214,19 @@ impl Gateway<'_> {
             let worker_message = WorkerMessage::Webhook {
                 app: self.app(app).id.clone(),
                 at,
-                told: report.told,
+                acknowledged: report.acknowledged,
                 occupancies: report.occupancies,
             };
             if !self.send_to_servers(&worker_message)
                 && let WorkerMessage::Webhook {
-                    told, occupancies, ..
+                    acknowledged,
+                    occupancies,
+                    ..
                 } = worker_message
             {
-                self.hub.webhooks.put_back(app, at, told, occupancies);
+                self.hub
+                    .webhooks
+                    .put_back(app, at, acknowledged, occupancies);
             }
         }
     }

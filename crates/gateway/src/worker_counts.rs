@@ -71,7 +71,7 @@ pub enum WorkerMessage {
         at: usize,
         /// Id of the last event that the backend acknowledged.
         #[serde(rename = "told")]
-        told: Option<String>,
+        acknowledged: Option<String>,
         /// Channels whose state the backend has received; true: occupied.
         #[serde(rename = "beliefs")]
         occupancies: Vec<(String, bool)>,
@@ -494,7 +494,7 @@ mod tests {
         let webhook = WorkerMessage::Webhook {
             app: "1".to_owned(),
             at: 0,
-            told: None,
+            acknowledged: None,
             occupancies: vec![("a".to_owned(), true)],
         };
         let texts = [node, webhook].map(|it| serde_json::to_string(&it).expect("JSON"));
@@ -513,12 +513,12 @@ mod tests {
         for at in 0..250 {
             worker_counts.subscribe(&format!("{at}"));
         }
-        let mut told = 0;
+        let mut sent = 0;
         while let Some(WorkerMessage::Counts { channels, .. }) = worker_counts.next_message() {
             assert!(channels.len() <= NAMES_PER_MESSAGE);
-            told += channels.len();
+            sent += channels.len();
         }
-        assert_eq!(told, 250);
+        assert_eq!(sent, 250);
     }
 
     #[test]

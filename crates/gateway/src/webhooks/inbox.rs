@@ -27,7 +27,7 @@ pub(crate) enum Role {
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Report {
     /// Id of the last event that the backend acknowledged.
-    pub told: Option<String>,
+    pub acknowledged: Option<String>,
     /// Channels whose state the backend has received; true: occupied.
     pub occupancies: Vec<(String, bool)>,
 }
@@ -46,7 +46,7 @@ pub(super) struct Inbox {
 /// The newest deliveries. The number of occupancies is bounded by the channels that were occupied or vacated.
 #[derive(Default)]
 pub(super) struct Learned {
-    pub told: Option<String>,
+    pub acknowledged: Option<String>,
     pub occupancies: HashMap<String, bool>,
 }
 
@@ -88,11 +88,11 @@ impl Inbox {
     }
 
     /// Stores deliveries that the sender of another server reported.
-    pub fn add_deliveries(&self, told: Option<&str>, occupancies: Vec<(String, bool)>) {
+    pub fn add_deliveries(&self, acknowledged: Option<&str>, occupancies: Vec<(String, bool)>) {
         let mut inbound = locked(&self.inbound);
         inbound.occupancies.extend(occupancies);
-        if told.is_some() {
-            inbound.told = told.map(str::to_owned);
+        if acknowledged.is_some() {
+            inbound.acknowledged = acknowledged.map(str::to_owned);
         }
     }
 
@@ -111,8 +111,8 @@ impl Inbox {
     }
 
     /// Records the id of the last event that the backend acknowledged.
-    pub fn report_told(&self, id: String) {
-        locked(&self.outbound).told = Some(id);
+    pub fn report_acknowledged(&self, id: String) {
+        locked(&self.outbound).acknowledged = Some(id);
     }
 
     /// Records the state of a channel that the backend acknowledged.
@@ -124,7 +124,7 @@ impl Inbox {
     /// Returns a part of the deliveries recorded since the last call.
     pub fn take_report(&self) -> Option<Report> {
         let mut outbound = locked(&self.outbound);
-        if outbound.told.is_none() && outbound.occupancies.is_empty() {
+        if outbound.acknowledged.is_none() && outbound.occupancies.is_empty() {
             return None;
         }
         let channels = outbound.occupancies.keys().take(REPORT_CHANNELS_MAX);
@@ -132,17 +132,20 @@ impl Inbox {
         let occupancies =
             { channels.into_iter() }.filter_map(|it| outbound.occupancies.remove_entry(&it));
         let occupancies = occupancies.collect();
-        let told = outbound.told.take();
-        Some(Report { told, occupancies })
+        let acknowledged = outbound.acknowledged.take();
+        Some(Report {
+            acknowledged,
+            occupancies,
+        })
     }
 
     /// Stores a report again that could not be sent. Newer records take precedence.
-    pub fn put_back(&self, told: Option<String>, occupancies: Vec<(String, bool)>) {
+    pub fn put_back(&self, acknowledged: Option<String>, occupancies: Vec<(String, bool)>) {
         let mut outbound = locked(&self.outbound);
         for (channel, is_occupied) in occupancies {
             outbound.occupancies.entry(channel).or_insert(is_occupied);
         }
-        outbound.told = outbound.told.take().or(told);
+        outbound.acknowledged = outbound.acknowledged.take().or(acknowledged);
     }
 
     pub fn set_count(&self, channel: &str, count: u64) {
@@ -254,16 +257,16 @@ mod tests {
         for at in 0..=REPORT_CHANNELS_MAX {
             inbox.report_occupancy(&at.to_string(), true);
         }
-        inbox.report_told("e-1".to_owned());
+        inbox.report_acknowledged("e-1".to_owned());
         let first = inbox.take_report().expect("a part");
         assert_eq!(first.occupancies.len(), REPORT_CHANNELS_MAX);
         let channel = first.occupancies[0].0.clone();
         inbox.report_occupancy(&channel, false);
-        inbox.report_told("e-2".to_owned());
-        inbox.put_back(first.told, first.occupancies);
+        inbox.report_acknowledged("e-2".to_owned());
+        inbox.put_back(first.acknowledged, first.occupancies);
         let mut occupancies = HashMap::new();
         while let Some(report) = inbox.take_report() {
-            assert_ne!(report.told.as_deref(), Some("e-1"));
+            assert_ne!(report.acknowledged.as_deref(), Some("e-1"));
             occupancies.extend(report.occupancies);
         }
         assert_eq!(occupancies.len(), REPORT_CHANNELS_MAX + 1);

@@ -252,11 +252,11 @@ impl Webhooks {
         &self,
         app: usize,
         number: usize,
-        told: Option<&str>,
+        acknowledged: Option<&str>,
         occupancies: Vec<(String, bool)>,
     ) {
         if let Some(sender) = self.find(app, number) {
-            sender.inbox.add_deliveries(told, occupancies);
+            sender.inbox.add_deliveries(acknowledged, occupancies);
             sender.thread.unpark();
         }
     }
@@ -283,11 +283,11 @@ impl Webhooks {
         &self,
         app: usize,
         number: usize,
-        told: Option<String>,
+        acknowledged: Option<String>,
         occupancies: Vec<(String, bool)>,
     ) {
         if let Some(sender) = self.find(app, number) {
-            sender.inbox.put_back(told, occupancies);
+            sender.inbox.put_back(acknowledged, occupancies);
         }
     }
 

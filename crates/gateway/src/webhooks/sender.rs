@@ -57,7 +57,7 @@ pub(super) struct Sender {
     /// Channels that the sending server may have reported as occupied, with the expiry of each entry.
     seen: HashMap<String, Option<u64>>,
     /// Last event that another server's sender has delivered.
-    told: Option<Position>,
+    acknowledged: Option<Position>,
     kept: Kept,
     inbox: Arc<Inbox>,
     queue: VecDeque<Queued>,
@@ -132,7 +132,7 @@ impl Sender {
             occupancy: Occupancy::restore(kept.journal.occupied(), 0),
             role: inbox.role(),
             seen: HashMap::new(),
-            told: None,
+            acknowledged: None,
             kept,
             inbox,
             queue: VecDeque::new(),
@@ -278,10 +278,15 @@ impl Sender {
                 },
             );
         }
-        if let Some(told) = deliveries.told.as_deref().and_then(Position::read) {
-            self.told = Some(told);
-            let is_told = |queued: &&Queued| queued.id.as_deref().is_some_and(|it| told.covers(it));
-            let count = self.queue.iter().take_while(is_told).count();
+        if let Some(acknowledged) = deliveries.acknowledged.as_deref().and_then(Position::read) {
+            self.acknowledged = Some(acknowledged);
+            let is_acknowledged = |queued: &&Queued| {
+                queued
+                    .id
+                    .as_deref()
+                    .is_some_and(|it| acknowledged.covers(it))
+            };
+            let count = self.queue.iter().take_while(is_acknowledged).count();
             self.settle(count);
         }
     }
@@ -327,11 +332,11 @@ impl Sender {
                 Followed::Nothing => return,
             };
             self.read_place = place;
-            let is_told = self
-                .told
+            let is_acknowledged = self
+                .acknowledged
                 .zip(id.as_deref())
-                .is_some_and(|(told, id)| told.covers(id));
-            if let Some(webhook_event) = webhook_event.filter(|_| !is_told) {
+                .is_some_and(|(acknowledged, id)| acknowledged.covers(id));
+            if let Some(webhook_event) = webhook_event.filter(|_| !is_acknowledged) {
                 self.push_event(webhook_event, place, id);
             }
         }
@@ -450,8 +455,8 @@ impl Sender {
             if self.role == Role::Sends
                 && let Some(id) = queued.id
             {
-                self.told = Position::read(&id).or(self.told);
-                self.inbox.report_told(id);
+                self.acknowledged = Position::read(&id).or(self.acknowledged);
+                self.inbox.report_acknowledged(id);
             }
         }
     }
