@@ -24,8 +24,8 @@ impl Counts {
     }
 }
 
-fn set_all(counts: &mut HashMap<String, u64>, told: Vec<(String, u64)>) {
-    for (name, count) in told {
+fn set_all(counts: &mut HashMap<String, u64>, received: Vec<(String, u64)>) {
+    for (name, count) in received {
         match count {
             0 => {
                 counts.remove(&name);

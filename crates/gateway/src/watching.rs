@@ -86,9 +86,9 @@ mod tests {
         assert!(watching.change("1:ann", true).is_empty());
         assert_eq!(watching.change("1:bob", true), [socket(7)]);
         watching.begin(socket(8), users(), |_| false);
-        let mut told = watching.change("1:bob", false);
-        told.sort_unstable();
-        assert_eq!(told, [socket(7), socket(8)]);
+        let mut notified = watching.change("1:bob", false);
+        notified.sort_unstable();
+        assert_eq!(notified, [socket(7), socket(8)]);
         watching.end(socket(7));
         assert_eq!(watching.change("1:bob", true), [socket(8)]);
         watching.end(socket(8));

@@ -27,7 +27,7 @@ pub(super) struct Journal {
     /// Channels that may have been reported as occupied.
     occupancies: HashMap<String, OccupancyState>,
     /// Bytes of the lines for `occupancies`.
-    beliefs_bytes: u64,
+    occupancies_bytes: u64,
 }
 
 /// Delivery state of a channel's occupancy.
@@ -72,7 +72,7 @@ impl Journal {
             file,
             word,
             occupancies: HashMap::new(),
-            beliefs_bytes: 0,
+            occupancies_bytes: 0,
         };
         for line in String::from_utf8_lossy(&bytes).lines() {
             match line.split_at_checked(1) {
@@ -108,7 +108,7 @@ impl Journal {
             return Ok(());
         }
         let part = self.part();
-        if part.len > BYTES_MIN.max(self.beliefs_bytes * TIMES_MAX) {
+        if part.len > BYTES_MIN.max(self.occupancies_bytes * TIMES_MAX) {
             return self.rewrite(part);
         }
         let line = line(channel, occupancy);
@@ -123,14 +123,14 @@ impl Journal {
         let bytes = channel.len() as u64 + 2;
         if occupancy == OccupancyState::Vacant {
             let was_there = self.occupancies.remove(channel).is_some();
-            self.beliefs_bytes -= if was_there { bytes } else { 0 };
+            self.occupancies_bytes -= if was_there { bytes } else { 0 };
             return was_there;
         }
         match self.occupancies.get_mut(channel) {
             Some(known) => std::mem::replace(known, occupancy) != occupancy,
             None => {
                 self.occupancies.insert(channel.to_owned(), occupancy);
-                self.beliefs_bytes += bytes;
+                self.occupancies_bytes += bytes;
                 true
             }
         }
