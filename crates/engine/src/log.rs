@@ -204,12 +204,12 @@ impl Logger {
             return;
         };
         let dropped = outlet.begin();
-        let told = (dropped > 0).then(|| {
+        let report = (dropped > 0).then(|| {
             let message =
                 format!("dropped {dropped} lines of this process: standard error was not read");
             self.line(LogLevel::Warning, unix_ms, &message, &Detail::default())
         });
-        if !outlet.put(told.as_deref(), text)
+        if !outlet.put(report.as_deref(), text)
             && let Some(stats) = &self.stats
         {
             text.lines().for_each(|_| stats.log_dropped());
@@ -290,16 +290,16 @@ impl Outlet {
         self.dropped
     }
 
-    /// Writes the report about dropped lines (`told`), then `text`. Returns false if `text` was
+    /// Writes the report about dropped lines (`report`), then `text`. Returns false if `text` was
     /// dropped.
-    fn put(&mut self, told: Option<&str>, text: &str) -> bool {
+    fn put(&mut self, report: Option<&str>, text: &str) -> bool {
         // A report that was written partially still needs its line break.
-        let is_told =
-            (!self.is_cut || self.write("\n")) && told.is_none_or(|told| self.write(told));
-        if is_told {
+        let is_written =
+            (!self.is_cut || self.write("\n")) && report.is_none_or(|report| self.write(report));
+        if is_written {
             self.dropped = 0;
         }
-        if is_told && self.write(text) {
+        if is_written && self.write(text) {
             return true;
         }
         // There is no text to write, only the report about dropped lines.

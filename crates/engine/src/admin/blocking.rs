@@ -99,8 +99,8 @@ mod tests {
         assert!(blocking.end(1_099).is_none());
         blocking.begin(7);
         let call = blocking.end(1_100).expect("it has reached the limit");
-        let told = blocking.describe(&call, &Router::new());
-        assert!(told.contains("held the loop for 100 ms"), "{told}");
+        let text = blocking.describe(&call, &Router::new());
+        assert!(text.contains("held the loop for 100 ms"), "{text}");
         assert!(blocking.end(9_000).is_none(), "none runs");
         blocking.limit_ms = None;
         blocking.begin(7);

@@ -73,12 +73,12 @@ fn is_contradictory(request: &RequestView<'_>, written: &ProxyHeaders) -> bool {
 fn read_standard<'a>(request: &RequestView<'a>, trusted: &Networks) -> Claim<'a> {
     let mut claim = Claim::default();
     for element in elements_from_end(request, b"forwarded").take(HOPS_MAX) {
-        let Some(said) = read_element(element) else {
+        let Some(element) = read_element(element) else {
             break;
         };
-        claim.is_secure = said.is_secure.or(claim.is_secure);
-        claim.host = said.host.or(claim.host);
-        let Some(address) = said.address else {
+        claim.is_secure = element.is_secure.or(claim.is_secure);
+        claim.host = element.host.or(claim.host);
+        let Some(address) = element.address else {
             // The proxy hides the address or does not know it.
             break;
         };

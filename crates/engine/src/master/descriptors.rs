@@ -47,10 +47,10 @@ mod tests {
     #[test]
     fn warns_of_a_connection_limit_above_the_descriptors() {
         let mut settings = Settings::default();
-        let told = fit(&mut settings, 1024, 3).expect("1024 is too few");
+        let warning = fit(&mut settings, 1024, 3).expect("1024 is too few");
         assert!(
-            told.contains("connections_max is 10000") && told.contains("10128"),
-            "{told}"
+            warning.contains("connections_max is 10000") && warning.contains("10128"),
+            "{warning}"
         );
         assert_eq!(settings.connections_max, 896);
         assert_eq!(fit(&mut settings, 1024, 3), None);
@@ -69,7 +69,7 @@ mod tests {
     #[test]
     fn raises_the_reserve_for_many_workers() {
         let mut settings = Settings::default();
-        let told = fit(&mut settings, 1024, 384).expect("1024 is too few");
-        assert!(told.contains("a worker takes 576"), "{told}");
+        let warning = fit(&mut settings, 1024, 384).expect("1024 is too few");
+        assert!(warning.contains("a worker takes 576"), "{warning}");
     }
 }

@@ -34,9 +34,9 @@ impl Master {
             return;
         }
         let until = Instant::now() + Duration::from_millis(FLUSH_MS_MAX);
-        let mut is_told = false;
+        let mut is_finished = false;
         while process::reap_pid(pid).is_none() {
-            is_told = is_told || otlp.finish();
+            is_finished = is_finished || otlp.finish();
             if Instant::now() >= until {
                 let message = format!(
                     "the exporter of spans did not exit within {FLUSH_MS_MAX} ms; killing it, its queued spans are lost"

@@ -49,11 +49,11 @@ fn others_pass(rig: &mut Rig, greedy: &FakePeer, mut on_turn: impl FnMut(&mut Ri
         moved_last = 0;
         for _ in 0..VISIT_TURNS {
             let unread = greedy.unread_bytes();
-            let (requests, told) = (rig.requests, rig.calls.len());
+            let (requests, calls) = (rig.requests, rig.calls.len());
             rig.turn();
             on_turn(rig);
             let moved = unread - greedy.unread_bytes() + greedy.read().len();
-            let events = rig.requests - requests + rig.calls.len() - told;
+            let events = rig.requests - requests + rig.calls.len() - calls;
             assert!(moved <= TURN_BYTES, "{moved} bytes in turn {turns}");
             assert!(events <= TURN_EVENTS, "{events} events in turn {turns}");
             moved_last += moved;

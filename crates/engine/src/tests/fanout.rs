@@ -171,11 +171,11 @@ fn sends_no_part_of_a_running_broadcast_to_a_joining_socket() {
     );
     for peer in &peers {
         let bytes = peer.read();
-        for told in ["data: first\n", "data: second\n", "data: third\n"] {
+        for line in ["data: first\n", "data: second\n", "data: third\n"] {
             let times = bytes
-                .windows(told.len())
-                .filter(|window| *window == told.as_bytes());
-            assert_eq!(times.count(), 1, "{told}");
+                .windows(line.len())
+                .filter(|window| *window == line.as_bytes());
+            assert_eq!(times.count(), 1, "{line}");
         }
     }
     rig.publish("all", "fourth");

@@ -514,7 +514,10 @@ fn postpones_handshakes_while_all_handlers_wait() {
     rig.worker.set_full(false);
     client.run(&mut rig);
     assert_eq!(client.answer(asked).status, 200);
-    assert_eq!(client.answer(asked).body, told(Opcode::Text, b"early"));
+    assert_eq!(
+        client.answer(asked).body,
+        server_frame(Opcode::Text, b"early")
+    );
     let upgrades = rig.calls.iter().filter(|it| **it == Call::Upgrade);
     assert_eq!(upgrades.count(), 1);
 
@@ -635,7 +638,7 @@ fn limits_input_of_a_waiting_websocket_to_its_window() {
     client.run(&mut rig);
     let mut expected = Vec::new();
     for _ in 0..sent / message.len() {
-        expected.extend_from_slice(&told(Opcode::Text, &[b'm'; 1_000]));
+        expected.extend_from_slice(&server_frame(Opcode::Text, &[b'm'; 1_000]));
     }
     assert!(client.answer(chat).body == expected);
 }
@@ -911,7 +914,7 @@ fn frame(opcode: Opcode, payload: &[u8]) -> Vec<u8> {
 }
 
 /// Encodes a frame of a server.
-fn told(opcode: Opcode, payload: &[u8]) -> Vec<u8> {
+fn server_frame(opcode: Opcode, payload: &[u8]) -> Vec<u8> {
     let mut out = Vec::new();
     ws::frame::write(&mut out, opcode, true, Reserved::NONE, None, payload);
     out
@@ -932,29 +935,29 @@ fn runs_websockets_over_http2_streams() {
     assert_eq!((rig.open.len(), rig.worker.net.gauges.sockets), (1, 1));
 
     // The frame arrives in one piece, and byte by byte.
-    let mut expected = told(Opcode::Text, b"echo me");
+    let mut expected = server_frame(Opcode::Text, b"echo me");
     client.send(chat, &frame(Opcode::Text, b"echo me"), Rest::Open);
     client.run(&mut rig);
     for byte in frame(Opcode::Text, b"and me") {
         client.send(chat, &[byte], Rest::Open);
         client.run(&mut rig);
     }
-    expected.extend_from_slice(&told(Opcode::Text, b"and me"));
+    expected.extend_from_slice(&server_frame(Opcode::Text, b"and me"));
     client.send(chat, &frame(Opcode::Ping, b"there?"), Rest::Open);
     client.run(&mut rig);
-    expected.extend_from_slice(&told(Opcode::Pong, b"there?"));
+    expected.extend_from_slice(&server_frame(Opcode::Pong, b"there?"));
     // Together more than a window.
     for _ in 0..10 {
         let long = vec![b'y'; 20_000];
         client.send(chat, &frame(Opcode::Text, &long), Rest::Open);
         client.run(&mut rig);
-        expected.extend_from_slice(&told(Opcode::Text, &long));
+        expected.extend_from_slice(&server_frame(Opcode::Text, &long));
     }
     assert!(client.answer(chat).body == expected);
     let code = 1000_u16.to_be_bytes();
     client.send(chat, &frame(Opcode::Close, &code), Rest::Open);
     client.run(&mut rig);
-    expected.extend_from_slice(&told(Opcode::Close, &code));
+    expected.extend_from_slice(&server_frame(Opcode::Close, &code));
     assert!(client.answer(chat).body == expected && client.answer(chat).has_ended);
     assert!(rig.open.is_empty());
     assert!(matches!(rig.calls.last(), Some(Call::Close(_, 1000, _))));

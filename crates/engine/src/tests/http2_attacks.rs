@@ -68,7 +68,7 @@ impl Attacker {
     }
 
     /// Returns the error code with which the server closed the connection.
-    fn told(&mut self) -> Option<ErrorCode> {
+    fn go_away(&mut self) -> Option<ErrorCode> {
         let frames = self.frames();
         let (_, payload) = frames
             .iter()
@@ -92,7 +92,7 @@ fn attack(
         let hello = normal.get("/hello");
         normal.run(rig);
         assert_eq!(normal.whole(hello), ok("hello"), "in round {time}");
-        if attacker.told().is_some() {
+        if attacker.go_away().is_some() {
             return time + 1;
         }
     }
@@ -128,7 +128,7 @@ fn check_flood(counter: Counter, borne: u32, what: impl FnMut(u32) -> Vec<u8>) {
     rig.run();
     let written = attack(&mut rig, &mut attacker, borne + 10, what);
     assert_eq!(written, borne + 1);
-    assert_eq!(attacker.told(), Some(ErrorCode::ENHANCE_YOUR_CALM));
+    assert_eq!(attacker.go_away(), Some(ErrorCode::ENHANCE_YOUR_CALM));
     assert_eq!(rig.worker.net.counts.get(counter), 1);
     assert_eq!(rig.worker.net.counts.get(Counter::Http2Violations), 0);
     rig.advance(3_000);
@@ -197,7 +197,7 @@ fn limits_reset_streams_per_turn() {
             taken = now;
             assert!(turns < ATTACKS, "{taken} were taken");
         }
-        assert_eq!(attacker.told(), None);
+        assert_eq!(attacker.go_away(), None);
         drop(attacker);
         rig.run();
         check_empty(&rig);
@@ -285,7 +285,7 @@ fn heads_that_become_large_when_they_are_decoded() {
             let stream = stream + 2 * before as u32;
             bytes(&[(Kind::Headers, WHOLE, stream, &block)])
         });
-        assert_eq!((written, attacker.told()), (50, None));
+        assert_eq!((written, attacker.go_away()), (50, None));
         assert_eq!(attacker.has(Kind::Headers) - before, 50);
     }
     assert_eq!(rig.worker.net.counts.get(Counter::Refused431), 100);

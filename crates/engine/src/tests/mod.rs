@@ -164,11 +164,11 @@ impl Rig {
         while idle < enough && !self.is_stopped {
             let before = self.fake.calls().idle_waits;
             let requests = self.requests;
-            let told = self.calls.len();
+            let calls = self.calls.len();
             self.turn();
             let is_idle = self.fake.calls().idle_waits > before
                 && self.requests == requests
-                && self.calls.len() == told
+                && self.calls.len() == calls
                 && self.worker.net.events.is_empty()
                 && self.worker.net.dirty.is_empty()
                 && !self.worker.net.http2.is_dirty()

@@ -117,7 +117,7 @@ impl Rig {
         let found = self.worker.socket_event();
         let (socket, code) = (found.socket, found.code);
         let text = String::from_utf8_lossy(found.payload).into_owned();
-        let told = match event {
+        let call = match event {
             Event::Open => Call::Open(socket),
             Event::Message if found.is_binary => Call::Binary(socket, found.payload.to_vec()),
             Event::Message => {
@@ -127,7 +127,7 @@ impl Rig {
             Event::Close => Call::Close(socket, code, text.clone()),
             other => panic!("{other:?} is no event of a socket"),
         };
-        self.calls.push(told);
+        self.calls.push(call);
         match event {
             Event::Open => self.open.push(socket),
             Event::Close => self.open.retain(|is| *is != socket),

@@ -295,8 +295,8 @@ fn closes_violations_with_their_code() {
         assert_eq!(frames[1].0, Opcode::Close, "{frames:?}");
         assert_eq!(frames[1].1[..2], u16::to_be_bytes(code), "{frames:?}");
         assert_eq!(frames.len(), 2);
-        let told = rig.calls.last().expect("a close");
-        assert!(matches!(told, Call::Close(is, with, _) if *is == socket && *with == code));
+        let last = rig.calls.last().expect("a close");
+        assert!(matches!(last, Call::Close(is, with, _) if *is == socket && *with == code));
         // The socket stays open until the client could read the code, unless the client has already
         // sent its close frame.
         let is_close = bytes[0] & 0xf == 8;

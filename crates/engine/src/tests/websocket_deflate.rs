@@ -210,11 +210,11 @@ fn spreads_highly_compressed_input_over_turns() {
     for text in &texts {
         party.send(text);
     }
-    let (mut told, mut most) = (rig.calls.len(), 0);
+    let (mut calls, mut most) = (rig.calls.len(), 0);
     while rig.calls.len() < 1 + texts.len() {
         rig.turn();
-        most = most.max(rig.calls.len() - told);
-        told = rig.calls.len();
+        most = most.max(rig.calls.len() - calls);
+        calls = rig.calls.len();
     }
     assert!(most <= 2, "{most} messages in one turn");
     rig.run();

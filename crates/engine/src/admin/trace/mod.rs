@@ -568,9 +568,9 @@ impl Tracing {
         counts.add(Counter::AccessLogDropped, dropped);
         log.unreported += dropped;
         if log.unreported > 0
-            && let Some(told) = log.sink.failure()
+            && let Some(failure) = log.sink.failure()
         {
-            let message = format!("access_log: dropped {} lines: {told}", log.unreported);
+            let message = format!("access_log: dropped {} lines: {failure}", log.unreported);
             log.unreported = 0;
             server_log.write_limited(LogLevel::Warning, unix_ms, &message);
         }
