@@ -125,7 +125,7 @@ impl Rig {
     }
 
     /// Sends bytes from PHP-FPM.
-    fn say(&mut self, to: &mut UnixStream, bytes: &[u8]) {
+    fn send_bytes(&mut self, to: &mut UnixStream, bytes: &[u8]) {
         to.write_all(bytes).expect("it has room");
         self.run();
     }
@@ -219,8 +219,8 @@ fn forwards_a_request_and_its_response() {
     assert_eq!(content(&asked, STDIN), b"body");
     assert_eq!(rig.open(), (1, 0));
     rig.advance(40);
-    rig.say(&mut fpm, &record(STDERR, b"a warning"));
-    rig.say(
+    rig.send_bytes(&mut fpm, &record(STDERR, b"a warning"));
+    rig.send_bytes(
         &mut fpm,
         &answer("Status: 201 Made\r\nX-Own: 1\r\n\r\nmade"),
     );
@@ -246,7 +246,7 @@ fn accepts_a_response_in_any_pieces() {
         let mut client = rig.get("/");
         let mut fpm = rig.accept().expect("a connection");
         for piece in whole.chunks(len) {
-            rig.say(&mut fpm, piece);
+            rig.send_bytes(&mut fpm, piece);
         }
         let got = text(&mut client);
         let head = got.starts_with("HTTP/1.1 200 OK\r\n") && got.contains("Content-Length: 5\r\n");
@@ -267,7 +267,7 @@ fn logs_why_a_connection_ended_early() {
     let mut client = rig.get("/");
     let mut fpm = rig.accept().expect("a connection");
     let head = record(STDOUT, b"Content-Type: text/plain\r\n\r\nthe beginning");
-    rig.say(&mut fpm, &head);
+    rig.send_bytes(&mut fpm, &head);
     read(&mut fpm);
     drop(fpm);
     rig.run();
@@ -278,7 +278,7 @@ fn logs_why_a_connection_ended_early() {
 
     let mut client = rig.get("/");
     let mut fpm = rig.accept().expect("a connection");
-    rig.say(&mut fpm, b"HTTP/1.1 400 Bad Request\r\n\r\n");
+    rig.send_bytes(&mut fpm, b"HTTP/1.1 400 Bad Request\r\n\r\n");
     assert!(text(&mut client).starts_with("HTTP/1.1 502 "));
     assert_eq!(rig.count(Counter::FastCgiFailed), 3);
     assert_eq!(rig.open(), (0, 0));
@@ -304,14 +304,14 @@ fn requests_wait_for_a_connection_in_order() {
     rig.run();
     let mut fifth = rig.get("/5");
     rig.advance(100);
-    rig.say(&mut fpm, &answer(HELLO));
+    rig.send_bytes(&mut fpm, &answer(HELLO));
     assert!(text(&mut first).ends_with("hello"));
     for (client, path) in [(&mut second, "/2"), (&mut fifth, "/5")] {
         let mut fpm = rig.accept().expect("the next connection");
         let params = content(&read(&mut fpm).0, PARAMS);
         let uri = format!("REQUEST_URI{path}");
         assert!(params.windows(uri.len()).any(|it| it == uri.as_bytes()));
-        rig.say(&mut fpm, &answer(HELLO));
+        rig.send_bytes(&mut fpm, &answer(HELLO));
         assert!(text(client).ends_with("hello"));
     }
     assert_eq!(rig.count(Counter::FastCgiAnswered), 3);
@@ -330,7 +330,7 @@ fn times_out_after_the_silence_of_the_site() {
     let mut waiting = rig.get("/2");
     rig.advance(TIMEOUT_MS - 1);
     // PHP-FPM is not silent.
-    rig.say(&mut fpm, &record(STDERR, b"still at it"));
+    rig.send_bytes(&mut fpm, &record(STDERR, b"still at it"));
     rig.advance(1);
     assert!(text(&mut waiting).starts_with("HTTP/1.1 504 "));
     assert!(
@@ -369,7 +369,7 @@ fn a_kept_connection_carries_the_next_request() {
     let mut fpm = rig.accept().expect("a connection");
     for path in ["/2", "/3"] {
         assert!(!read(&mut fpm).1);
-        rig.say(&mut fpm, &answer(HELLO));
+        rig.send_bytes(&mut fpm, &answer(HELLO));
         assert!(text(&mut client).ends_with("hello"));
         client = rig.get(path);
         assert!(rig.accept().is_none());
@@ -379,7 +379,7 @@ fn a_kept_connection_carries_the_next_request() {
     drop(fpm);
     rig.run();
     let mut fpm = rig.accept().expect("another connection");
-    rig.say(&mut fpm, &answer(HELLO));
+    rig.send_bytes(&mut fpm, &answer(HELLO));
     assert!(text(&mut client).ends_with("hello"));
     rig.advance(KEEP_MS - 1);
     assert!(!read(&mut fpm).1);
@@ -397,7 +397,7 @@ fn waits_for_client(settings: &Settings) -> bool {
     let mut rig = Rig::with(|_| {}, settings);
     let mut client = rig.get("/");
     let mut fpm = rig.accept().expect("a connection");
-    rig.say(
+    rig.send_bytes(
         &mut fpm,
         &record(STDOUT, b"Content-Type: text/plain\r\n\r\n"),
     );
@@ -419,7 +419,7 @@ fn waits_for_client(settings: &Settings) -> bool {
         }
         rig.run();
     }
-    rig.say(&mut fpm, &record(END, &[0; 8]));
+    rig.send_bytes(&mut fpm, &record(END, &[0; 8]));
     if !held_back {
         assert!(read(&mut fpm).1, "its connection is closed");
     }
@@ -459,11 +459,11 @@ fn requests_of_silent_clients_free_connections_and_queue_slots() {
     for _ in 0..SILENT {
         clients.push(rig.get("/"));
         let mut fpm = rig.accept().expect("a connection is free");
-        rig.say(&mut fpm, &record(STDOUT, b"Status: 200\r\n\r\n"));
+        rig.send_bytes(&mut fpm, &record(STDOUT, b"Status: 200\r\n\r\n"));
         for _ in 0..20 {
-            rig.say(&mut fpm, &record(STDOUT, &[b'x'; PIECE]));
+            rig.send_bytes(&mut fpm, &record(STDOUT, &[b'x'; PIECE]));
         }
-        rig.say(&mut fpm, &record(END, &[0; 8]));
+        rig.send_bytes(&mut fpm, &record(END, &[0; 8]));
     }
     rig.advance(TIMEOUT_MS / 2);
     for client in &mut clients {
@@ -510,7 +510,7 @@ impl Crowd {
             let mut fpm = crowd.rig.accept().expect("a connection is free");
             crowd
                 .rig
-                .say(&mut fpm, &record(STDOUT, b"Status: 200\r\n\r\n"));
+                .send_bytes(&mut fpm, &record(STDOUT, b"Status: 200\r\n\r\n"));
             crowd.fpm.push((fpm, Vec::new()));
         }
         crowd.send();

@@ -9,7 +9,7 @@ fn app() -> App {
     App::new("1", "key", "0123456789abcdef").expect("an application")
 }
 
-fn say(connection: &mut Connection, app: &App, event: &str, data: Value) -> Outcome {
+fn send_event(connection: &mut Connection, app: &App, event: &str, data: Value) -> Outcome {
     let text = json!({"event": event, "data": data}).to_string();
     connection.on_message(app, ID, text.as_bytes(), 0)
 }
@@ -17,7 +17,7 @@ fn say(connection: &mut Connection, app: &App, event: &str, data: Value) -> Outc
 fn subscribe(connection: &mut Connection, app: &App, channel: &str, data: Option<&str>) -> Outcome {
     let auth = auth::subscription(app, ID, channel, data);
     let data = json!({"channel": channel, "auth": auth, "channel_data": data});
-    say(connection, app, "pusher:subscribe", data)
+    send_event(connection, app, "pusher:subscribe", data)
 }
 
 fn error_code(outcome: &Outcome) -> Option<u64> {
@@ -32,7 +32,7 @@ fn error_code(outcome: &Outcome) -> Option<u64> {
 #[test]
 fn a_public_channel_needs_no_signature() {
     let (app, mut connection) = (app(), Connection::new());
-    let outcome = say(
+    let outcome = send_event(
         &mut connection,
         &app,
         "pusher:subscribe",
@@ -42,7 +42,7 @@ fn a_public_channel_needs_no_signature() {
         matches!(outcome, Outcome::Subscribe(it) if it.channel == "news" && it.member.is_none())
     );
     assert_eq!(connection.channels().collect::<Vec<_>>(), ["news"]);
-    let outcome = say(
+    let outcome = send_event(
         &mut connection,
         &app,
         "pusher:unsubscribe",
@@ -62,7 +62,7 @@ fn a_private_channel_needs_its_own_signature() {
         json!(auth::subscription(&app, "12.35", "private-a", None)),
     ] {
         let data = json!({"channel": "private-a", "auth": auth});
-        let outcome = say(&mut connection, &app, "pusher:subscribe", data);
+        let outcome = send_event(&mut connection, &app, "pusher:subscribe", data);
         assert_eq!(error_code(&outcome), Some(4009));
     }
     assert_eq!(connection.channels().count(), 0);
@@ -85,12 +85,12 @@ fn a_connection_belongs_to_its_user_and_its_members() {
     subscribe(&mut connection, &app, "presence-room", Some(data));
     assert!(connection.belongs_to("10") && !connection.belongs_to("1"));
     let left = json!({"channel": "presence-room"});
-    say(&mut connection, &app, "pusher:unsubscribe", left);
+    send_event(&mut connection, &app, "pusher:unsubscribe", left);
     assert!(!connection.belongs_to("10"));
     let data = r#"{"id":"7"}"#;
     let auth = auth::user(&app, ID, data);
     let data = json!({"auth": auth, "user_data": data});
-    say(&mut connection, &app, "pusher:signin", data);
+    send_event(&mut connection, &app, "pusher:signin", data);
     assert!(connection.belongs_to("7"));
 }
 
@@ -145,7 +145,7 @@ fn integers_of_any_length_keep_their_digits_as_user_ids() {
         let data = format!(r#"{{"id":{number},"watchlist":[{number}]}}"#);
         let auth = auth::user(&app, ID, &data);
         let data = json!({"auth": auth, "user_data": data});
-        let outcome = say(&mut Connection::new(), &app, "pusher:signin", data);
+        let outcome = send_event(&mut Connection::new(), &app, "pusher:signin", data);
         let Outcome::SignedIn(signed_in) = outcome else {
             panic!("{outcome:?}");
         };
@@ -158,11 +158,11 @@ fn only_the_user_may_subscribe_to_the_own_channel() {
     let (app, mut connection) = (app(), Connection::new());
     let channel = user_channel("12");
     let wanted = json!({"channel": channel});
-    let outcome = say(&mut connection, &app, "pusher:subscribe", wanted.clone());
+    let outcome = send_event(&mut connection, &app, "pusher:subscribe", wanted.clone());
     assert_eq!(error_code(&outcome), Some(4009));
     let data = r#"{"id":"12"}"#;
     let auth = auth::user(&app, ID, data);
-    let outcome = say(
+    let outcome = send_event(
         &mut connection,
         &app,
         "pusher:signin",
@@ -174,9 +174,9 @@ fn only_the_user_may_subscribe_to_the_own_channel() {
         is_first: true,
     };
     assert_eq!(outcome, Outcome::SignedIn(signed_in));
-    let outcome = say(&mut connection, &app, "pusher:subscribe", wanted);
+    let outcome = send_event(&mut connection, &app, "pusher:subscribe", wanted);
     assert!(matches!(outcome, Outcome::Subscribe(_)));
-    let outcome = say(
+    let outcome = send_event(
         &mut connection,
         &app,
         "pusher:subscribe",
@@ -185,7 +185,7 @@ fn only_the_user_may_subscribe_to_the_own_channel() {
     assert_eq!(error_code(&outcome), Some(4009));
     let data = r#"{"id":"13"}"#;
     let auth = auth::user(&app, ID, data);
-    let outcome = say(
+    let outcome = send_event(
         &mut connection,
         &app,
         "pusher:signin",
@@ -197,7 +197,7 @@ fn only_the_user_may_subscribe_to_the_own_channel() {
 #[test]
 fn closes_a_connection_with_an_invalid_user() {
     let (app, mut connection) = (app(), Connection::new());
-    let outcome = say(
+    let outcome = send_event(
         &mut connection,
         &app,
         "pusher:signin",
@@ -282,11 +282,11 @@ fn reports_malformed_messages() {
         let outcome = connection.on_message(&app, ID, text.as_bytes(), 0);
         assert_eq!(error_code(&outcome), Some(4200), "{text:.20}");
     }
-    let outcome = say(&mut connection, &app, "pusher:subscribe", json!(["a"]));
+    let outcome = send_event(&mut connection, &app, "pusher:subscribe", json!(["a"]));
     assert_eq!(error_code(&outcome), Some(4200));
-    let outcome = say(&mut connection, &app, "hello", json!({}));
+    let outcome = send_event(&mut connection, &app, "hello", json!({}));
     assert_eq!(error_code(&outcome), Some(4301));
-    let outcome = say(
+    let outcome = send_event(
         &mut connection,
         &app,
         "pusher:of_a_later_version",
@@ -321,7 +321,7 @@ fn enforces_limits_of_a_connection() {
         (r#"{"id":"1","watchlist":["2"]}"#, true),
     ] {
         let data = json!({"auth": auth::user(&app, ID, user), "user_data": user});
-        let outcome = say(&mut connection, &app, "pusher:signin", data);
+        let outcome = send_event(&mut connection, &app, "pusher:signin", data);
         assert_eq!(
             matches!(outcome, Outcome::SignedIn(_)),
             is_taken,
