@@ -84,13 +84,13 @@ fn events_of_clients_fill_no_cache() {
     let hub = Hub::start(&[]);
     let mut member = subscriber(&hub, "private-cache-b", None);
     assert_eq!(member.next(), miss("private-cache-b"));
-    member.say_on("client-typing", "private-cache-b", &json!({"x": 1}));
+    member.send_event_on("client-typing", "private-cache-b", &json!({"x": 1}));
     let mut other = subscriber(&hub, "private-cache-b", None);
     assert_eq!(other.next(), miss("private-cache-b"));
     // Events of clients do not replace the cached event of a publisher.
     hub.publish("private-cache-b", "price", "1");
     for at in 0..5 {
-        member.say_on("client-typing", "private-cache-b", &json!({"x": at}));
+        member.send_event_on("client-typing", "private-cache-b", &json!({"x": at}));
     }
     let mut heard = 0;
     while heard < 5 {
@@ -123,7 +123,7 @@ fn a_refused_subscriber_receives_nothing_of_the_cache() {
             auth::subscription(&hub.app, "1.1", "private-cache-c", None),
         ),
     ] {
-        client.say(
+        client.send_event(
             "pusher:subscribe",
             &json!({"channel": channel, "auth": auth}),
         );

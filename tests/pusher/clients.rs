@@ -132,7 +132,7 @@ fn the_library_of_go_publishes_asks_and_signs() {
     let mut ann = hub.client();
     ann.subscribe(&hub, "presence-room", Some("ann"));
     ann.sign_in(&hub, "ann");
-    ann.say(
+    ann.send_event(
         "pusher:subscribe",
         &json!({"channel": "#server-to-user-ann"}),
     );
@@ -195,14 +195,14 @@ fn the_library_of_go_publishes_asks_and_signs() {
     ] {
         let mut data = json_of(answer);
         data["channel"] = json!(channel);
-        signed_for.say("pusher:subscribe", &data);
+        signed_for.send_event("pusher:subscribe", &data);
         let frame = signed_for.next();
         assert_eq!(
             frame["event"], "pusher_internal:subscription_succeeded",
             "{frame}"
         );
     }
-    signed_for.say("pusher:signin", &json_of(user));
+    signed_for.send_event("pusher:signin", &json_of(user));
     assert_eq!(signed_for.next()["event"], "pusher:signin_success");
 }
 
@@ -256,7 +256,7 @@ fn the_library_of_go_takes_webhooks() {
     let hub = webhooks::start(&folder, &format!("http://127.0.0.1:{port}"), "");
     let mut ann = hub.client();
     ann.subscribe(&hub, "presence-room", Some("ann"));
-    ann.say_on("client-typing", "presence-room", &json!({"x": 1}));
+    ann.send_event_on("client-typing", "presence-room", &json!({"x": 1}));
     for line in [
         "channel_occupied presence-room   ",
         "member_added presence-room ann  ",

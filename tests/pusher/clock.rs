@@ -27,7 +27,7 @@ fn signed_requests_are_accepted_while_the_clocks_agree() {
         clock.set(ahead_s);
         let (found, answer) = hub.ask("GET", "/apps/1/channels", &[], "");
         assert_eq!(found, status, "{ahead_s}: {answer}");
-        client.say("pusher:ping", &serde_json::json!({}));
+        client.send_event("pusher:ping", &serde_json::json!({}));
         assert_eq!(client.next()["event"], "pusher:pong", "{ahead_s}");
     }
     assert_eq!(hub.workers(), workers);

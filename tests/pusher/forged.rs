@@ -67,7 +67,7 @@ fn signatures_made_for_other_ids_beforehand_are_refused() {
         ..own
     };
     let auth = auth::subscription(&hub.app, &almost.to_string(), "private-a", None);
-    client.say(
+    client.send_event(
         "pusher:subscribe",
         &json!({"channel": "private-a", "auth": auth}),
     );
@@ -112,7 +112,7 @@ fn ids_of_events_that_are_none_are_gaps_or_malformed() {
     ]);
     for id in ids {
         let mut client = hub.client();
-        client.say(
+        client.send_event(
             "pusher:subscribe",
             &json!({"channel": "news", "fermata:since": id}),
         );

@@ -189,13 +189,13 @@ pub struct Client {
 }
 
 impl Client {
-    pub fn say(&mut self, event: &str, data: &Value) {
+    pub fn send_event(&mut self, event: &str, data: &Value) {
         self.socket
             .text(&json!({"event": event, "data": data}).to_string());
     }
 
     /// Sends an event to the other subscribers of a channel.
-    pub fn say_on(&mut self, event: &str, channel: &str, data: &Value) {
+    pub fn send_event_on(&mut self, event: &str, channel: &str, data: &Value) {
         self.socket
             .text(&json!({"event": event, "channel": channel, "data": data}).to_string());
     }
@@ -204,7 +204,7 @@ impl Client {
     pub fn sign_in(&mut self, hub: &Hub, user: &str) {
         let data = json!({"id": user}).to_string();
         let auth = auth::user(&hub.app, &self.id, &data);
-        self.say("pusher:signin", &json!({"auth": auth, "user_data": data}));
+        self.send_event("pusher:signin", &json!({"auth": auth, "user_data": data}));
         let frame = self.next();
         assert_eq!(frame["event"], "pusher:signin_success", "{frame}");
     }
@@ -215,7 +215,7 @@ impl Client {
         let data =
             user.map(|user| json!({"user_id": user, "user_info": {"name": user}}).to_string());
         let auth = auth::subscription(&hub.app, &self.id, channel, data.as_deref());
-        self.say(
+        self.send_event(
             "pusher:subscribe",
             &json!({"channel": channel, "auth": auth, "channel_data": data}),
         );

@@ -185,7 +185,7 @@ fn a_hub_that_keeps_a_file_goes_on_where_it_was_killed() {
     let mut bob = hub.client();
     let data = json!({"user_id": "bob"}).to_string();
     let auth = fermata_pusher::auth::subscription(&hub.app, &bob.id, "presence-a", Some(&data));
-    bob.say(
+    bob.send_event(
         "pusher:subscribe",
         &json!({"channel": "presence-a", "auth": auth, "channel_data": data, "fermata:since": first["id"]}),
     );

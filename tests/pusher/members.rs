@@ -102,9 +102,9 @@ fn a_user_is_added_once_and_removed_once() {
             let at = random.within(0..tabs.len());
             let (user, mut tab) = tabs.swap_remove(at);
             if random.within(0..2) == 0 {
-                tab.say("pusher:unsubscribe", &json!({"channel": CHANNEL}));
+                tab.send_event("pusher:unsubscribe", &json!({"channel": CHANNEL}));
                 // The tab stays connected and may subscribe again.
-                tab.say("pusher:ping", &json!({}));
+                tab.send_event("pusher:ping", &json!({}));
                 while tab.next()["event"] != "pusher:pong" {}
                 if random.within(0..2) == 0 {
                     tab.subscribe(&hub, CHANNEL, Some(&user));
@@ -144,7 +144,7 @@ fn a_client_that_comes_back_to_a_presence_channel_is_not_told_of_itself() {
     let was = ann.id.clone();
     // Events to other clients: one of the client, and one that its backend publishes with its
     // `socket_id` excluded.
-    ann.say_on("client-own", CHANNEL, &json!("own"));
+    ann.send_event_on("client-own", CHANNEL, &json!("own"));
     let body = json!({"name": "item", "channel": CHANNEL, "data": "to others", "socket_id": was})
         .to_string();
     assert_eq!(hub.ask("POST", "/apps/1/events", &[], &body).0, 200);
@@ -171,7 +171,7 @@ fn a_client_that_comes_back_to_a_presence_channel_is_not_told_of_itself() {
         if is_same_device {
             subscribe["fermata:socket_id"] = json!(was);
         }
-        ann.say("pusher:subscribe", &subscribe);
+        ann.send_event("pusher:subscribe", &subscribe);
         let mut got = Vec::new();
         while got.last() != Some(&json!("live")) {
             let frame = ann.next();
@@ -197,7 +197,7 @@ fn a_client_that_comes_back_to_a_presence_channel_is_not_told_of_itself() {
         }
     }
     let mut client = hub.client();
-    client.say(
+    client.send_event(
         "pusher:subscribe",
         &json!({"channel": "news", "fermata:socket_id": "x"}),
     );

@@ -28,7 +28,7 @@ fn a_client_that_comes_back_misses_nothing() {
     }
     let mut client = hub.client();
     let auth = fermata_pusher::auth::subscription(&hub.app, &client.id, "private-a", None);
-    client.say(
+    client.send_event(
         "pusher:subscribe",
         &json!({"channel": "private-a", "auth": auth, "fermata:since": first["id"]}),
     );
@@ -44,7 +44,7 @@ fn a_client_that_comes_back_misses_nothing() {
     // An unknown position is reported as missed events.
     let mut stranger = hub.client();
     let data = json!({"channel": "news", "fermata:since": "of-another-server"});
-    stranger.say("pusher:subscribe", &data);
+    stranger.send_event("pusher:subscribe", &data);
     assert_eq!(
         stranger.next()["event"],
         "pusher_internal:subscription_succeeded"
@@ -78,7 +78,7 @@ fn a_newcomer_that_may_not_read_the_past_is_told_that_it_is_missing() {
     let mut newcomer = hub.client();
     let auth = fermata_pusher::auth::subscription(&hub.app, &newcomer.id, "private-a", None);
     let data = json!({"channel": "private-a", "auth": auth, "fermata:since": ids[0]});
-    newcomer.say("pusher:subscribe", &data);
+    newcomer.send_event("pusher:subscribe", &data);
     let subscribed = "pusher_internal:subscription_succeeded";
     assert_eq!(newcomer.next()["event"], subscribed);
     let gap = newcomer.next();
@@ -87,7 +87,7 @@ fn a_newcomer_that_may_not_read_the_past_is_told_that_it_is_missing() {
         (&json!("fermata:gap"), &json!("private-a"))
     );
     let data = json!({"channel": "news", "fermata:since": ids[1]});
-    newcomer.say("pusher:subscribe", &data);
+    newcomer.send_event("pusher:subscribe", &data);
     assert_eq!(newcomer.next()["event"], subscribed);
     for at in 1..3 {
         let event = newcomer.next();
@@ -314,7 +314,7 @@ fn members_are_bounded_and_said() {
     let mut eva = hub.client();
     let data = json!({"user_id": "eva"}).to_string();
     let auth = fermata_pusher::auth::subscription(&hub.app, &eva.id, "presence-a", Some(&data));
-    eva.say(
+    eva.send_event(
         "pusher:subscribe",
         &json!({"channel": "presence-a", "auth": auth, "channel_data": data}),
     );

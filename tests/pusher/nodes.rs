@@ -133,7 +133,7 @@ fn clients_of_all_servers_get_the_same(log: LogServer) {
         json!({"name": "item", "channel": "news", "data": "but one", "socket_id": clients[1].id});
     let (status, answer) = hubs[0].ask("POST", "/apps/1/events", &[], &body.to_string());
     assert_eq!(status, 200, "{answer}");
-    clients[0].say_on("client-typing", "private-room", &json!({"key": "a"}));
+    clients[0].send_event_on("client-typing", "private-room", &json!({"key": "a"}));
     assert_eq!(next(&mut clients[0]), item("but one"));
     let frame = clients[1].next();
     assert_eq!(
@@ -148,7 +148,7 @@ fn clients_of_all_servers_get_the_same(log: LogServer) {
     assert_eq!(next(&mut clients[1]), item("seen"));
     hubs[0].publish("news", "item", "missed");
     let mut back = hubs[1].client();
-    back.say(
+    back.send_event(
         "pusher:subscribe",
         &json!({"channel": "news", "fermata:since": id}),
     );

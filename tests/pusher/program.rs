@@ -58,7 +58,7 @@ fn join(hub: &Hub, client: &mut Client, channel: &str, user: &str) -> Value {
     assert_eq!(status, 200, "{answer}");
     let mut data = json_of(&answer);
     data["channel"] = json!(channel);
-    client.say("pusher:subscribe", &data);
+    client.send_event("pusher:subscribe", &data);
     let frame = client.next();
     assert_eq!(
         frame["event"], "pusher_internal:subscription_succeeded",
@@ -96,7 +96,7 @@ fn the_libraries_talk_to_a_program() {
     other.text(r#"{"event":"pusher:subscribe","data":{"channel":"news"}}"#);
     other.next_text();
     let mut client = hub.client();
-    client.say("pusher:subscribe", &json!({"channel": "news"}));
+    client.send_event("pusher:subscribe", &json!({"channel": "news"}));
     client.next();
     post(&hub, "/publish", "for the first");
     assert_eq!(client.next()["data"], "for the first");
@@ -108,7 +108,7 @@ fn the_libraries_talk_to_a_program() {
 fn what_anyone_publishes_reaches_everyone() {
     let hub = Hub::beside("doors.php");
     let mut echo = hub.client();
-    echo.say("pusher:subscribe", &json!({"channel": "news"}));
+    echo.send_event("pusher:subscribe", &json!({"channel": "news"}));
     assert_eq!(
         echo.next()["event"],
         "pusher_internal:subscription_succeeded"
@@ -273,7 +273,7 @@ fn a_closure_decides_who_may() {
             .request("POST", &path, &[FORM], form.as_bytes())
     };
     assert_eq!(sign_in("nobody").status(), 403);
-    client.say("pusher:signin", &json_of(sign_in("ann").text()));
+    client.send_event("pusher:signin", &json_of(sign_in("ann").text()));
     let frame = client.next();
     assert_eq!(frame["event"], "pusher:signin_success", "{frame}");
     let user = json_of(data_of(&frame)["user_data"].as_str().expect("text"));
@@ -369,7 +369,7 @@ fn garbage_harms_nobody() {
         let status = response.status();
         assert!((400..500).contains(&status), "{method} {path}: {status}");
     }
-    client.say("pusher:ping", &json!({}));
+    client.send_event("pusher:ping", &json!({}));
     assert_eq!(client.next()["event"], "pusher:pong");
 }
 

@@ -18,7 +18,7 @@ fn sign_in(hub: &Hub, user: &str, watchlist: &[&str]) -> Client {
     let mut client = hub.client();
     let data = json!({"id": user, "watchlist": watchlist}).to_string();
     let auth = auth::user(&hub.app, &client.id, &data);
-    client.say("pusher:signin", &json!({"auth": auth, "user_data": data}));
+    client.send_event("pusher:signin", &json!({"auth": auth, "user_data": data}));
     let frame = client.next();
     assert_eq!(frame["event"], "pusher:signin_success", "{frame}");
     client
