@@ -266,7 +266,7 @@ impl Plan {
             Leaving::Closes => {
                 // Many TLS clients disconnect without close_notify.
                 if self.number.is_multiple_of(2) {
-                    stream.say_goodbye();
+                    stream.send_goodbye();
                 }
                 Ok(())
             }

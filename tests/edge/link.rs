@@ -37,12 +37,12 @@ impl Link {
 
     /// Closes its sending side, over TLS after close_notify.
     pub fn half_close(&mut self) {
-        self.say_goodbye();
+        self.send_goodbye();
         let _ = self.socket().shutdown(Shutdown::Write);
     }
 
     /// Sends close_notify over TLS, as a client should before it closes.
-    pub fn say_goodbye(&mut self) {
+    pub fn send_goodbye(&mut self) {
         if let Self::Tls(tls) = self {
             tls.conn.send_close_notify();
             let _ = tls.flush();

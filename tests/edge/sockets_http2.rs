@@ -80,7 +80,7 @@ fn ask(own: &Own, path: &str, count: usize, texts: &[&str]) -> Vec<Value> {
 }
 
 /// Asserts that the client received these texts and closed normally.
-fn assert_talked(result: &Value, heard: &[&str], own: &Own) {
+fn assert_exchanged(result: &Value, heard: &[&str], own: &Own) {
     assert_eq!(result["status"], 200, "{result}\n{}", own.log());
     assert_eq!(result["heard"], json!(heard), "{}", own.log());
     assert_eq!(result["close"], 1000, "{}", own.log());
@@ -96,7 +96,7 @@ fn clients_over_http2_reach_backends_of_http1() {
     let own = backend.edge("");
     for result in ask(&own, "/x", 3, &["hi", "*300000", "figures"]) {
         let figures = r#"{"overHttp2":0,"overHttp1":3,"sessions":0}"#;
-        assert_talked(&result, &["hi", "*300000", figures], &own);
+        assert_exchanged(&result, &["hi", "*300000", figures], &own);
         assert_eq!(result["protocol"], "echo");
     }
 }
@@ -109,7 +109,7 @@ fn sockets_share_a_connection_to_their_target() {
     let own = backend.edge(",http2");
     for result in ask(&own, "/x?y", 3, &["hi", "*1000000", "figures"]) {
         let figures = r#"{"overHttp2":3,"overHttp1":0,"sessions":1}"#;
-        assert_talked(&result, &["hi", "*1000000", figures], &own);
+        assert_exchanged(&result, &["hi", "*1000000", figures], &own);
         assert_eq!(result["protocol"], "echo");
     }
     let results = ask(&own, "/x?y", 1, &["head"]);
@@ -162,7 +162,7 @@ fn a_target_without_extended_connect_gets_a_handshake_of_http1() {
     let own = backend.edge(",http2");
     for result in ask(&own, "/x", 2, &["hi", "figures"]) {
         let figures = r#"{"overHttp2":0,"overHttp1":2,"sessions":1}"#;
-        assert_talked(&result, &["hi", figures], &own);
+        assert_exchanged(&result, &["hi", figures], &own);
     }
 }
 
@@ -175,7 +175,7 @@ fn refusals_are_passed_on_and_a_page_is_no_websocket() {
         // The connection stays usable.
         let results = ask(&own, "/x", 1, &["figures"]);
         let figures = r#"{"overHttp2":1,"overHttp1":0,"sessions":1}"#;
-        assert_talked(&results[0], &[figures], &own);
+        assert_exchanged(&results[0], &[figures], &own);
         // Over HTTP/2, the status 200 of a page would mean that the WebSocket is open.
         let origin = Origin::start();
         origin.on("page", |_| text("a page"));
@@ -201,7 +201,7 @@ fn a_client_that_takes_nothing_holds_up_no_other_socket() {
     let sender = slow.connection().send_in_background(frames);
     for _ in 0..5 {
         let results = ask(&own, "/x", 1, &["hi", "*1000000"]);
-        assert_talked(&results[0], &["hi", "*1000000"], &own);
+        assert_exchanged(&results[0], &["hi", "*1000000"], &own);
     }
     for _ in 0..PIECES {
         assert_eq!(slow.next_text().len(), 100_000);
@@ -232,7 +232,7 @@ fn php_behind_the_edge_gets_them_as_streams() {
     assert_eq!(counted["http2_connections"], 1);
     if works("node", &["--version"]) {
         let results = ask(&own, "/echo", 1, &["hi", "*300000"]);
-        assert_talked(&results[0], &["hi", "*300000"], &own);
+        assert_exchanged(&results[0], &["hi", "*300000"], &own);
     }
     first.send(0x88, fermata_testkit::websocket::close_payload(1000, ""));
     first.expect_close(1000);

@@ -156,7 +156,7 @@ fn every_worker_has_sessions_with_a_backend() {
         .map(|_| {
             let mut session = backend.next();
             let credit = ("credits", Value::Integer(300_000));
-            backend.say(&mut session, [("type", "credit".into()), credit]);
+            backend.send_packet(&mut session, [("type", "credit".into()), credit]);
             let bytes = bytes(&session.request, "body").len();
             (session, bytes)
         })
@@ -173,7 +173,7 @@ fn every_worker_has_sessions_with_a_backend() {
             let (mut session, bytes) = sessions.swap_remove(at);
             let code = ("code", Value::Integer(200));
             let body = Value::Bytes(bytes.to_string().into_bytes());
-            backend.say(&mut session, [code, ("body", body)]);
+            backend.send_packet(&mut session, [code, ("body", body)]);
         }
     }
     for client in clients {
@@ -194,13 +194,13 @@ fn a_name_belongs_to_the_backend_that_has_it() {
     });
     let mut session = backend.next();
     let credit = ("credits", Value::Integer(400_000));
-    backend.say(&mut session, [("type", "credit".into()), credit]);
+    backend.send_packet(&mut session, [("type", "credit".into()), credit]);
     let mut got = bytes(&session.request, "body").len();
     while got < sent {
         got += bytes(&backend.packet(), "body").len();
     }
     let code = ("code", Value::Integer(200));
-    backend.say(&mut session, [code, ("body", "all".into())]);
+    backend.send_packet(&mut session, [code, ("body", "all".into())]);
     let answer = client.join().expect("an answer");
     assert_eq!((answer.status, answer.text()), (200, "all"));
 }
@@ -218,7 +218,7 @@ fn sessions_end_with_the_worker_that_has_the_ports() {
                 ("body", "begun".into()),
                 ("more", Value::Bool(true)),
             ];
-            backend.say(&mut session, begun);
+            backend.send_packet(&mut session, begun);
             assert_eq!(client.read_head().status, 200);
             client.read_until("begun");
             client
@@ -263,14 +263,14 @@ fn a_session_ends_with_its_client_behind_bytes_that_are_not_read() {
             }
             let mut session = backend.next();
             // From this packet, the edge learns the backend's address.
-            backend.say(&mut session, [("type", "keep-alive".into())]);
+            backend.send_packet(&mut session, [("type", "keep-alive".into())]);
             if let Leaving::Answered = leaving {
                 let begun = [
                     ("code", Value::Integer(200)),
                     ("body", "begun".into()),
                     ("more", Value::Bool(true)),
                 ];
-                backend.say(&mut session, begun);
+                backend.send_packet(&mut session, begun);
                 assert_eq!(client.read_head().status, 200);
                 client.read_until("begun");
             }

@@ -110,7 +110,11 @@ impl Backend {
 
     /// Sends a packet in a session.
     #[track_caller]
-    pub fn say<const N: usize>(&mut self, session: &mut Session, entries: [(&str, Value); N]) {
+    pub fn send_packet<const N: usize>(
+        &mut self,
+        session: &mut Session,
+        entries: [(&str, Value); N],
+    ) {
         let own = [
             ("from", Value::Bytes(NAME.to_vec())),
             ("id", session.id.clone()),

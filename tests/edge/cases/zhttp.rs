@@ -42,7 +42,7 @@ fn a_session_holds_a_stream(bench: &Bench) {
         header("Grip-Hold", "stream"),
         header("Grip-Channel", &bench.channel("c")),
     ];
-    backend.say(
+    backend.send_packet(
         &mut session,
         [
             ("code", Value::Integer(200)),
@@ -52,7 +52,7 @@ fn a_session_holds_a_stream(bench: &Bench) {
             ("more", Value::Bool(true)),
         ],
     );
-    backend.say(&mut session, [("body", "ned\n".into())]);
+    backend.send_packet(&mut session, [("body", "ned\n".into())]);
     assert_eq!(client.read_head().status, 200);
     client.read_until("opened\n");
     bench.probe(&mut client, "c");
@@ -74,7 +74,7 @@ fn a_session_takes_a_body_as_it_gives_credit(bench: &Bench) {
     assert!(is_on(&session.request, "more"));
     let mut given = body.len() + CREDITS;
     let credit = |bytes: usize| ("credits", Value::Integer(bytes as i64));
-    backend.say(&mut session, [("type", "credit".into()), credit(CREDITS)]);
+    backend.send_packet(&mut session, [("type", "credit".into()), credit(CREDITS)]);
     let mut sequence = 1;
     loop {
         let packet = backend.packet();
@@ -88,7 +88,7 @@ fn a_session_takes_a_body_as_it_gives_credit(bench: &Bench) {
         }
         if !piece.is_empty() {
             given += piece.len();
-            backend.say(
+            backend.send_packet(
                 &mut session,
                 [("type", "credit".into()), credit(piece.len())],
             );
@@ -96,7 +96,7 @@ fn a_session_takes_a_body_as_it_gives_credit(bench: &Bench) {
     }
     let is_same = body.iter().enumerate().all(|(at, &byte)| byte == at as u8);
     assert!(is_same && body.len() == LARGE_BYTES, "{}", body.len());
-    backend.say(
+    backend.send_packet(
         &mut session,
         [
             ("code", Value::Integer(201)),
@@ -114,7 +114,7 @@ fn a_session_answers_as_its_client_reads(bench: &Bench) {
     client.send("GET", "/download", &[], b"");
     let mut session = backend.next();
     let mut credits = number(&session.request, "credits").expect("credit") as usize;
-    backend.say(
+    backend.send_packet(
         &mut session,
         [
             ("code", Value::Integer(200)),
@@ -137,9 +137,9 @@ fn a_session_answers_as_its_client_reads(bench: &Bench) {
         let len = left.min(credits).min(50_000);
         (left, credits) = (left - len, credits - len);
         let body = Value::Bytes(vec![b'x'; len]);
-        backend.say(&mut session, [("body", body), ("more", Value::Bool(true))]);
+        backend.send_packet(&mut session, [("body", body), ("more", Value::Bool(true))]);
     }
-    backend.say(&mut session, [("body", "".into())]);
+    backend.send_packet(&mut session, [("body", "".into())]);
     let (body, is_whole) = reading.join().expect("a body");
     assert_eq!((body.len(), is_whole), (LARGE_BYTES, true));
 }
@@ -159,7 +159,7 @@ fn a_session_carries_a_socket(bench: &Bench) {
         panic!("{:?}", session.request);
     };
     assert!(headers.contains(&offer), "{headers:?}");
-    backend.say(
+    backend.send_packet(
         &mut session,
         [
             ("code", Value::Integer(101)),
@@ -170,8 +170,8 @@ fn a_session_carries_a_socket(bench: &Bench) {
     let mut socket = opening.join().expect("a socket");
     let subscribe = format!("c:{{\"type\":\"subscribe\",\"channel\":\"{channel}\"}}");
     let text = |text: &str| [("content-type", "text".into()), ("body", text.into())];
-    backend.say(&mut session, text(&subscribe));
-    backend.say(&mut session, text("m:hello"));
+    backend.send_packet(&mut session, text(&subscribe));
+    backend.send_packet(&mut session, text("m:hello"));
     assert_eq!(socket.next_text(), "hello");
     // Two pieces of a message, as credit allows.
     socket.send(BINARY, b"0123456789ab");
@@ -188,7 +188,7 @@ fn a_session_carries_a_socket(bench: &Bench) {
         }
         assert_eq!(message.len(), 10);
         let credit = ("credits", Value::Integer(100));
-        backend.say(&mut session, [("type", "credit".into()), credit]);
+        backend.send_packet(&mut session, [("type", "credit".into()), credit]);
     }
     assert_eq!(message, b"0123456789ab");
     socket.send(TEXT, b"x");
@@ -197,7 +197,7 @@ fn a_session_carries_a_socket(bench: &Bench) {
         serde_json::json!([{"channel": channel, "formats": {"ws-message": {"content": "news"}}}]),
     );
     assert_eq!(socket.next_text(), "news");
-    backend.say(
+    backend.send_packet(
         &mut session,
         [
             ("type", "close".into()),
@@ -228,7 +228,7 @@ fn a_session_that_goes_wrong_is_an_error(bench: &Bench) {
     client.send("GET", "/refused", &[], b"");
     let mut session = backend.next();
     let condition = ("condition", "bad-request".into());
-    backend.say(&mut session, [("type", "error".into()), condition]);
+    backend.send_packet(&mut session, [("type", "error".into()), condition]);
     failed(client);
 
     let mut client = bench.client("wrong.zhttp.test");
@@ -236,7 +236,7 @@ fn a_session_that_goes_wrong_is_an_error(bench: &Bench) {
     let mut session = backend.next();
     session.lose_one();
     let more = || ("more", Value::Bool(true));
-    backend.say(&mut session, [("code", Value::Integer(200)), more()]);
+    backend.send_packet(&mut session, [("code", Value::Integer(200)), more()]);
     failed(client);
 
     // Within the body, only the close of the connection signals the error.
@@ -244,10 +244,10 @@ fn a_session_that_goes_wrong_is_an_error(bench: &Bench) {
     client.send("GET", "/within", &[], b"");
     let mut session = backend.next();
     let code = ("code", Value::Integer(200));
-    backend.say(&mut session, [code, ("body", "some".into()), more()]);
+    backend.send_packet(&mut session, [code, ("body", "some".into()), more()]);
     assert_eq!(client.read_head().status, 200);
     client.read_until("some");
-    backend.say(&mut session, [("type", "cancel".into())]);
+    backend.send_packet(&mut session, [("type", "cancel".into())]);
     let (rest, is_whole) = client.read_end();
     assert_eq!(rest, "");
     bench.differs(is_whole, true, false);
