@@ -254,7 +254,7 @@ static void register_parts(void)
 	fermata_globals_init_part();
 	fermata_php_state_init();
 	fermata_magic_init();
-	fermata_stray_init();
+	fermata_sapi_output_init();
 	fermata_sqlite_init();
 	fermata_hook_streams_init();
 	/* Moves the state of the following parts between two pieces of a body. */
@@ -320,7 +320,7 @@ PHP_RINIT_FUNCTION(fermata)
 		fermata_sapi_name_start();
 		fermata_process_wrap();
 		fermata_changes_wrap();
-		fermata_stray_wrap();
+		fermata_sapi_output_wrap();
 		fermata_sessions_wrap();
 		fermata_cursors_wrap();
 		fermata_input_wrap();

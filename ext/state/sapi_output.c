@@ -180,7 +180,7 @@ static const diversion *diverted(void)
 	return fermata_this_fiber() && slot(fermata_this_fiber())->output ? slot(fermata_this_fiber()) : NULL;
 }
 
-static size_t write_stray(const char *bytes, size_t len)
+static size_t write_sapi_output(const char *bytes, size_t len)
 {
 	if (!fermata_is_handlers()) {
 		return write_output(bytes, len);
@@ -203,7 +203,7 @@ static size_t write_stray(const char *bytes, size_t len)
 	return len;
 }
 
-static void flush_stray(void *context)
+static void flush_sapi_output(void *context)
 {
 	const diversion *mine = diverted();
 	if (!fermata_is_handlers()) {
@@ -234,7 +234,7 @@ static int keep_header(sapi_header_struct *header, sapi_header_op_enum op, sapi_
 
 #define DEFINE_WITHOUT_EFFECT(name, advice) \
 	static zif_handler original_##name; \
-	static ZEND_NAMED_FUNCTION(stray_##name) \
+	static ZEND_NAMED_FUNCTION(wrapped_##name) \
 	{ \
 		if (fermata_is_handlers() && !fermata_has_globals()) { \
 			warn(#name "()", advice); \
@@ -245,7 +245,7 @@ static int keep_header(sapi_header_struct *header, sapi_header_op_enum op, sapi_
 WITHOUT_EFFECT(DEFINE_WITHOUT_EFFECT)
 
 static zif_handler original_response_code;
-static ZEND_NAMED_FUNCTION(stray_response_code)
+static ZEND_NAMED_FUNCTION(wrapped_response_code)
 {
 	if (fermata_is_handlers() && !fermata_has_globals()) {
 		if (ZEND_NUM_ARGS()) {
@@ -337,22 +337,22 @@ static void take_up_output(void)
 /* Start */
 
 /* Must run before a script is compiled; see changes.c. */
-void fermata_stray_wrap(void)
+void fermata_sapi_output_wrap(void)
 {
-#define WRAP_STRAY(name, advice) fermata_wrap(CG(function_table), #name, stray_##name, &original_##name);
-	WITHOUT_EFFECT(WRAP_STRAY)
-#undef WRAP_STRAY
-	fermata_wrap(CG(function_table), "http_response_code", stray_response_code, &original_response_code);
+#define WRAP_SAPI(name, advice) fermata_wrap(CG(function_table), #name, wrapped_##name, &original_##name);
+	WITHOUT_EFFECT(WRAP_SAPI)
+#undef WRAP_SAPI
+	fermata_wrap(CG(function_table), "http_response_code", wrapped_response_code, &original_response_code);
 }
 
 /* Called in a worker. */
-void fermata_stray_start(void)
+void fermata_sapi_output_start(void)
 {
 	zend_hash_init(&locations, 8, NULL, NULL, true);
 	write_output = sapi_module.ub_write;
-	sapi_module.ub_write = write_stray;
+	sapi_module.ub_write = write_sapi_output;
 	flush_output = sapi_module.flush;
-	sapi_module.flush = flush_stray;
+	sapi_module.flush = flush_sapi_output;
 	take_header = sapi_module.header_handler;
 	sapi_module.header_handler = keep_header;
 	/* Output to a client blocks only when its queue is full, or at flush(). */
@@ -372,13 +372,13 @@ static size_t drop_output(const char *bytes, size_t len)
 
 /* After a fatal error in a handler that prints its page, PHP still calls shutdown functions, in which frameworks print their error
  * page. The client already has its response, so this output is dropped. */
-void fermata_stray_drop(void)
+void fermata_sapi_output_drop(void)
 {
 	sapi_module.ub_write = drop_output;
 }
 
 /* Called whenever the worker stops, also after a fatal error. */
-void fermata_stray_end(void)
+void fermata_sapi_output_end(void)
 {
 	/* Output of a handler that failed together with its worker; PHP frees the memory. */
 	if (printed.text.s) {
@@ -396,7 +396,7 @@ void fermata_stray_end(void)
 
 static fermata_part part = {.size = sizeof(diversion)};
 
-void fermata_stray_init(void)
+void fermata_sapi_output_init(void)
 {
 	fermata_part_register(&part);
 }

@@ -17,13 +17,13 @@ static zend_always_inline bool fermata_has_globals(void)
 	return fermata_this_fiber() && fermata_has_request(fermata_this_fiber());
 }
 
-void fermata_stray_init(void);
-void fermata_stray_wrap(void);
+void fermata_sapi_output_init(void);
+void fermata_sapi_output_wrap(void);
 /* Logs a warning once for each line of PHP code. */
 ZEND_COLD void fermata_warn_once(const char *text);
-void fermata_stray_start(void);
-void fermata_stray_drop(void);
-void fermata_stray_end(void);
+void fermata_sapi_output_start(void);
+void fermata_sapi_output_drop(void);
+void fermata_sapi_output_end(void);
 bool fermata_printed_something(void);
 zend_string *fermata_printed_take(void);
 void fermata_printed_end(void);

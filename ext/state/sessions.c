@@ -451,7 +451,7 @@ REFUSED(DEFINE_REFUSED)
 #define SESSION_ACTIVE 2
 
 static zif_handler original_session_status;
-static ZEND_NAMED_FUNCTION(stray_session_status)
+static ZEND_NAMED_FUNCTION(wrapped_session_status)
 {
 	if (fermata_is_handlers() && is_anothers_session()) {
 		RETURN_LONG(SESSION_NONE);
@@ -482,6 +482,6 @@ void fermata_sessions_wrap(void)
 #define WRAP_REFUSED(name, changes_something) fermata_wrap(CG(function_table), #name, refused_##name, &original_##name);
 	REFUSED(WRAP_REFUSED)
 #undef WRAP_REFUSED
-	fermata_wrap(CG(function_table), "session_status", stray_session_status, &original_session_status);
+	fermata_wrap(CG(function_table), "session_status", wrapped_session_status, &original_session_status);
 	fermata_changes_wrap_session_settings(session_begin);
 }

@@ -155,7 +155,7 @@ static void begin(fermata_engine *engine, FmWorker *worker, double wait)
 	fermata_enter_run();
 	fermata_php_state_start_in_test();
 	fermata_changes_start();
-	fermata_stray_start();
+	fermata_sapi_output_start();
 	fermata_fibers_start(&frame, fermata_runner_loop, fermata_dispatch, fermata_tasks_run_next);
 	fermata_hook_user_streams();
 	fermata_hook_reads(&fermata_body_stream_ops);
@@ -220,7 +220,7 @@ ZEND_METHOD(Fermata_Testing_Engine, __construct)
 static void end_worker(fermata_engine *engine)
 {
 	fermata_stop();
-	fermata_stray_end();
+	fermata_sapi_output_end();
 	FmWorker *worker = fermata.worker;
 	fermata_let_go();
 	fermata.worker = NULL;
@@ -294,7 +294,7 @@ static ZEND_COLD void end_with_process(fermata_engine *engine)
 			break;
 		}
 	}
-	fermata_stray_end();
+	fermata_sapi_output_end();
 	fermata.worker = NULL;
 	fermata.handling = false;
 	current = NULL;
@@ -310,7 +310,7 @@ static void run(fermata_engine *engine)
 	engine->runs = false;
 	if (UNEXPECTED(done && fermata_is_leaving())) {
 		/* A forked child returned from the handler. It exits here; the worker belongs to its parent. */
-		fermata_stray_end();
+		fermata_sapi_output_end();
 		fermata.worker = NULL;
 		if (!EG(exception)) {
 			zend_throw_unwind_exit();

@@ -190,7 +190,7 @@ void fermata_run_worker(fermata_server *server, const FmStart *start)
 	fermata_put_by_output();
 	fermata_enter_process();
 	fermata_changes_start();
-	fermata_stray_start();
+	fermata_sapi_output_start();
 	fermata_keep_standard_streams();
 	fermata_standard_error_start(log_text);
 
@@ -214,7 +214,7 @@ void fermata_run_worker(fermata_server *server, const FmStart *start)
 
 	fermata_standard_error_end();
 	FmWorker *worker = fermata.worker;
-	fermata_stray_end();
+	fermata_sapi_output_end();
 	if (fermata_run.leaves) {
 		/* The core's state belongs to the parent process, so it is not freed. The pointer stays reachable for leak checkers. Without
 		 * volatile, the compiler drops a variable that is never read. */
@@ -234,7 +234,7 @@ void fermata_run_worker(fermata_server *server, const FmStart *start)
 	}
 	if (fermata_run.retired) {
 		if (fermata_changes_has_failed_request()) {
-			fermata_stray_drop();
+			fermata_sapi_output_drop();
 		}
 		fermata_changes_abandoned();
 		EG(exit_status) = exit_status;
