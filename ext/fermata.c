@@ -325,7 +325,7 @@ PHP_RINIT_FUNCTION(fermata)
 		fermata_cursors_wrap();
 		fermata_input_wrap();
 		fermata_guards_wrap();
-		fermata_thrown_start();
+		fermata_startup_errors_start();
 	}
 	return SUCCESS;
 }
@@ -334,7 +334,7 @@ PHP_RSHUTDOWN_FUNCTION(fermata)
 {
 	fermata_server_request_end();
 	fermata_sapi_name_end();
-	fermata_thrown_end();
+	fermata_startup_errors_end();
 	fermata_codec_request_end();
 	fermata_globals_request_end();
 	fermata_websocket_release_all();

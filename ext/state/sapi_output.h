@@ -1,6 +1,6 @@
 /* Output, headers and sessions of handlers, which reach no client; see sapi_output.c and sessions.c. */
-#ifndef FERMATA_STRAY_H
-#define FERMATA_STRAY_H
+#ifndef FERMATA_SAPI_OUTPUT_H
+#define FERMATA_SAPI_OUTPUT_H
 
 #include "state/changes.h"
 #include "fibers/fibers.h"

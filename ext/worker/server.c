@@ -429,7 +429,7 @@ ZEND_METHOD(Fermata_Server, run)
 	fermata_process_share_environment();
 	uint32_t code = fm_server_start(core, &start, &error);
 	if (start.worker || start.companion) {
-		fermata_thrown_forget();
+		fermata_startup_errors_drop();
 	}
 	if (start.worker) {
 		fermata_run_worker(server, &start);

@@ -51,7 +51,7 @@ static void keep(zend_object *exception)
 	}
 }
 
-void fermata_thrown_start(void)
+void fermata_startup_errors_start(void)
 {
 	path = getenv("FERMATA_DEVELOPMENT_THROWN");
 	if (path && !throw_before && zend_throw_exception_hook != keep) {
@@ -60,7 +60,7 @@ void fermata_thrown_start(void)
 	}
 }
 
-void fermata_thrown_forget(void)
+void fermata_startup_errors_drop(void)
 {
 	path = NULL;
 	for (uint32_t i = 0; i < THROWN_MAX; i++) {
@@ -70,7 +70,7 @@ void fermata_thrown_forget(void)
 }
 
 /* Writes class, message, file and line of each exception, each followed by NUL; newest first. */
-void fermata_thrown_end(void)
+void fermata_startup_errors_end(void)
 {
 	if (path && kept_count) {
 		int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
@@ -85,5 +85,5 @@ void fermata_thrown_end(void)
 			fclose(file);
 		}
 	}
-	fermata_thrown_forget();
+	fermata_startup_errors_drop();
 }
