@@ -37,6 +37,7 @@ pub mod control;
 mod error;
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod fuzzing;
+mod hash;
 mod prepared;
 mod publish;
 mod pushpin;

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use fermata_io::shm::Shared;
 
+use crate::hash::hash;
 use crate::routes::Routes;
 
 /// Maximum number of routes with separate counters; an entry is never freed.
@@ -127,13 +128,6 @@ impl RouteFigures {
         }
         found
     }
-}
-
-/// FNV-1a, which is equal in all workers.
-fn hash(bytes: &[u8]) -> u64 {
-    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, &byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-    })
 }
 
 #[cfg(test)]

@@ -6,7 +6,8 @@
 use std::cell::Cell;
 use std::rc::Rc;
 
-use super::health::{State, hash, mix};
+use super::health::State;
+use crate::hash::{hash, mix};
 
 /// Number of random bits in `points`.
 const POINT_BITS: u32 = 52;

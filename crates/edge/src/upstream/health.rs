@@ -10,6 +10,8 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::hash::hash;
+
 /// Maximum number of targets with state; further targets always count as up.
 pub const TARGET_SLOTS_MAX: usize = 1_024;
 
@@ -360,21 +362,6 @@ fn tag(key: u64) -> u64 {
 
 fn used(now_ms: u64, key: u64) -> u64 {
     now_ms << TAG_BITS | tag(key)
-}
-
-/// FNV-1a with a final mix: equal in all processes, and sufficient for names that the operator chooses.
-pub(super) fn hash(bytes: &[u8]) -> u64 {
-    let sum = bytes.iter().fold(0xcbf2_9ce4_8422_2325, |sum: u64, &byte| {
-        (sum ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-    });
-    mix(sum)
-}
-
-/// Spreads differences in a few bits over all bits.
-pub(super) fn mix(number: u64) -> u64 {
-    let number = (number ^ (number >> 33)).wrapping_mul(0xff51_afd7_ed55_8ccd);
-    let number = (number ^ (number >> 33)).wrapping_mul(0xc4ce_b9fe_1a85_ec53);
-    number ^ (number >> 33)
 }
 
 #[cfg(test)]

@@ -1,7 +1,5 @@
 //! Requests for sessions of other workers.
 
-use std::collections::hash_map::DefaultHasher;
-use std::hash::Hasher;
 use std::net::{IpAddr, SocketAddr};
 
 use fermata_io::Peer;
@@ -24,13 +22,6 @@ pub(crate) fn bind(settings: &Settings) -> Result<Vec<Rendezvous>, StartError> {
     (0..workers)
         .map(|worker| rendezvous::bind("workers", &worker.to_string(), settings))
         .collect()
-}
-
-/// Hash that is equal in all workers.
-pub(crate) fn hash(bytes: &[u8]) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    hasher.write(bytes);
-    hasher.finish()
 }
 
 /// Encodes a request for the session's worker.

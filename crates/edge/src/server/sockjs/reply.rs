@@ -5,6 +5,7 @@ use fermata_sockjs::frame;
 use fermata_sockjs::queue::PendingRequest;
 
 use crate::client::request::ClientRequest;
+use crate::hash::hash;
 use crate::pushpin::sockjs::reply::{NEVER, PLAIN, head, headers, page, push};
 use crate::server::sockjs::{PAGE_CACHE, Polling};
 use crate::upstream::response::Head;
@@ -96,10 +97,7 @@ impl Polling<'_> {
         let origin = request.header("origin");
         let mut headers = headers(origin, "text/html; charset=UTF-8", PAGE_CACHE);
         // The tag depends only on the page, so all workers produce the same tag.
-        let tag = format!(
-            "\"{:016x}\"",
-            crate::pushpin::sockjs::workers::hash(page.as_bytes())
-        );
+        let tag = format!("\"{:016x}\"", hash(page.as_bytes()));
         push(&mut headers, "ETag", tag.as_bytes());
         if request.header("if-none-match") == Some(tag.as_bytes()) {
             self.clients

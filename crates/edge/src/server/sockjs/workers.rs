@@ -3,8 +3,8 @@
 use std::rc::Rc;
 
 use crate::client::source::{Owner, Source, Table};
+use crate::hash::hash;
 use crate::pushpin::sockjs::SockJs;
-use crate::pushpin::sockjs::workers::hash;
 use crate::routes::Routes;
 use crate::server::edge::Edge;
 use crate::server::routing::Routing;
