@@ -7,6 +7,8 @@
 
 use thiserror::Error;
 
+use crate::subject::unescape;
+
 const NATS_PORT: u16 = 4222;
 const REDIS_PORT: u16 = 6379;
 const SENTINEL_PORT: u16 = 26379;
@@ -290,23 +292,7 @@ fn read_database(text: &str) -> Result<u32, AddressError> {
 
 /// Decodes a percent-encoded text.
 fn decode(text: &str) -> Option<String> {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let Some((&byte, behind)) = rest.split_first() {
-        rest = behind;
-        if byte != b'%' {
-            bytes.push(byte);
-            continue;
-        }
-        let (digits, behind) = rest.split_at_checked(2)?;
-        let digits = std::str::from_utf8(digits).ok()?;
-        if !digits.bytes().all(|digit| digit.is_ascii_hexdigit()) {
-            return None;
-        }
-        bytes.push(u8::from_str_radix(digits, 16).ok()?);
-        rest = behind;
-    }
-    String::from_utf8(bytes).ok()
+    String::from_utf8(unescape(text.as_bytes())?).ok()
 }
 
 /// Omits secrets.

@@ -2,6 +2,9 @@
 
 use std::collections::{HashMap, HashSet};
 
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+
 #[derive(Clone)]
 pub(super) struct Stored {
     pub(super) at_ns: u64,
@@ -250,7 +253,8 @@ impl Server {
                 return self.answer(node, reply, text);
             }
             Some((seq, stored)) if !is_batched => {
-                let [head, data] = [&stored.head, &stored.data].map(|bytes| base64(bytes));
+                let [head, data] =
+                    [&stored.head, &stored.data].map(|bytes| BASE64_STANDARD.encode(bytes));
                 let time = time_text(stored.at_ns);
                 let text = format!(
                     "{{\"message\":{{\"seq\":{seq},\"hdrs\":\"{head}\",\"data\":\"{data}\",\"time\":\"{time}\"}}}}"
@@ -385,25 +389,6 @@ pub(super) fn value(text: &str, key: &str) -> String {
     let rest = text.split(&format!("\"{key}\":")).nth(1).unwrap();
     let value = rest.split([',', '}']).next().unwrap();
     value.trim_matches('"').to_owned()
-}
-
-/// Encodes base64 (RFC 4648, section 4).
-pub(super) fn base64(bytes: &[u8]) -> String {
-    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let mut text = String::new();
-    for chunk in bytes.chunks(3) {
-        let byte = |at: usize| u32::from(chunk.get(at).copied().unwrap_or(0));
-        let word = byte(0) << 16 | byte(1) << 8 | byte(2);
-        for at in 0..4 {
-            let digit = word >> (18 - 6 * at) & 63;
-            text.push(if at <= chunk.len() {
-                DIGITS[digit as usize] as char
-            } else {
-                '='
-            });
-        }
-    }
-    text
 }
 
 /// Formats a time of 1970-01-01 (RFC 3339).
