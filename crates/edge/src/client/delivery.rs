@@ -58,7 +58,7 @@ pub(crate) fn excluded_by(
 }
 
 impl Subscription {
-    /// Returns true if the client received this item from the ring before the shared log delivered it.
+    /// Returns true if the client has received this item already, as a missed item from the ring.
     pub fn has_had(&mut self, item: &Item) -> bool {
         if let Some(id) = &item.id
             && !self.ahead.is_empty()

@@ -11,8 +11,10 @@ use crate::settings::Settings;
 /// Number of queue entries of disconnected clients above which these entries are removed.
 const LEFT_MAX: usize = 1_024;
 
-/// Maximum number of clients of a worker for which a request is sent to the origin per turn, and the interval between turns.
+/// Maximum number of clients of a worker for which a request is sent to the origin per turn.
 const UPDATES_MAX: u32 = 100;
+
+/// Interval between two turns in milliseconds.
 const UPDATES_MS: u64 = 100;
 
 /// Time in milliseconds between a channel's first subscription and the catch-up request for its clients.
@@ -26,13 +28,14 @@ const FIRST_MAX: usize = 100_000;
 #[derive(Debug, Default)]
 pub(crate) struct Updates {
     waiting: VecDeque<(RequestId, u64)>,
-    /// Number of clients that may still be served in this turn, and the time of the next turn.
+    /// Number of clients that may still be served in this turn.
     left: u32,
+    /// Time of the next turn.
     turn_ms: u64,
 }
 
 impl Updates {
-    /// Adds a client. Removes entries of disconnected clients if the queue is longer than the number of `held` clients plus
+    /// Adds a client. Removes entries of disconnected clients if the queue is longer than twice the number of `held` clients plus
     /// `LEFT_MAX`.
     pub(crate) fn add(
         &mut self,
@@ -81,6 +84,7 @@ pub(crate) struct FirstSubscriptions {
     is_on: bool,
     /// Time in milliseconds for which a channel without clients stays subscribed (`subscription_linger_ms`).
     linger_ms: u64,
+    /// Time of the last subscription of each channel.
     since_ms: HashMap<Vec<u8>, u64>,
     /// Due time, request and serial number of the hold of each client.
     due: VecDeque<(u64, RequestId, u64)>,
@@ -139,6 +143,7 @@ impl FirstSubscriptions {
             self.since_ms
                 .retain(|_, since_ms| now_ms.saturating_sub(*since_ms) < linger_ms);
         }
+        // At the limit, treat a new channel as known, so that no request is sent for it.
         if self.since_ms.len() >= FIRST_MAX && !self.since_ms.contains_key(channel) {
             return false;
         }
@@ -150,11 +155,11 @@ impl FirstSubscriptions {
 /// State of a client's missed items, according to the ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ReplayState {
-    /// No item was published since, or the channel has no ids.
+    /// No item was published since the client's last item, or the client has no last id.
     UpToDate,
-    /// Items were published since.
+    /// Items were published since the client's last item.
     Behind,
-    /// The ring no longer has the client's last item.
+    /// The ring has no recent item with an id in one of the client's channels.
     Unknown,
 }
 

@@ -21,7 +21,7 @@ pub(crate) struct Subscription {
     pub own: Option<Vec<u8>>,
     /// Id of the last item the client received, for reliable delivery.
     pub prev_id: Option<Vec<u8>>,
-    /// Ids of items received from the ring that the shared log may deliver again.
+    /// Ids of missed items that were delivered from the ring. The engine may have these items queued for the client, too.
     pub ahead: Vec<Vec<u8>>,
     pub filters: Filters,
 }

@@ -1,4 +1,5 @@
-//! Source of a response: a request and its target. Owner of a response: the part of the edge that waits for it.
+//! Sources and owners of responses. A source is a request and the target that receives it. An owner is the part of the edge that
+//! waits for the response.
 
 use std::rc::Rc;
 
@@ -12,14 +13,16 @@ use crate::routes::{Routes, Rule, Target};
 use crate::upstream::TargetSlot;
 use crate::upstream::targets::Watched;
 
-/// Engine handler of clients, and of publishers.
+/// Engine handler of requests from clients.
 pub(crate) const HANDLER_CLIENTS: u32 = 0;
+
+/// Engine handler of requests from publishers.
 pub(crate) const HANDLER_CONTROL: u32 = 1;
 
 /// Engine handler of internal WebSockets, which SockJS sessions use.
 pub(crate) const HANDLER_SESSIONS: u32 = 2;
 
-/// Engine handler number of SockJS requests from other workers.
+/// Engine handler of SockJS requests from other workers.
 pub(crate) const HANDLER_WORKERS: u32 = 3;
 
 /// Engine type of the edge.
@@ -28,10 +31,12 @@ pub(crate) type Engine = Worker<Tls<Kernel>>;
 /// One loaded version of the routes.
 #[derive(Debug)]
 pub(crate) struct Table {
-    /// Number of this version. With it, a connection is never reused for a target of another version.
+    /// Number of this version. An idle connection is reused only for targets of the same version, because the options of a target
+    /// may have changed.
     pub generation: u32,
     pub routes: Routes,
-    /// Set if the table was made for a link to another server, which must not receive the client's secrets.
+    /// Source of the client's own request, in a table that was made for a link to another server; `None` in a loaded table. The
+    /// other server must not receive the client's credentials.
     pub home: Option<Box<Source>>,
     /// State of the targets, by route.
     pub watched: Vec<Option<Watched>>,
@@ -42,7 +47,9 @@ pub(crate) struct Table {
 pub(crate) struct Source {
     pub request: Rc<ClientRequest>,
     pub table: Rc<Table>,
+    /// Index of the route in the table; `usize::MAX` without a route.
     pub rule: usize,
+    /// Index of the target in the route.
     pub target: usize,
     /// The client is an edge with a valid signature.
     pub is_trusted: bool,
@@ -61,17 +68,18 @@ impl Source {
         self.rule()?.targets.get(self.target)
     }
 
-    /// Returns true if the request goes to a server that only a link names.
+    /// Returns true if the request goes to another server, which a link names.
     pub fn is_foreign(&self) -> bool {
         self.table.home.is_some()
     }
 
-    /// Returns the source of the client's own request, whose route decides about channels even after links.
+    /// Returns the source of the client's own request. Its route determines the prefix and the number of channels also for the
+    /// responses of links.
     pub fn home(&self) -> &Source {
         self.table.home.as_deref().unwrap_or(self)
     }
 
-    /// Returns true if GRIP instructions in responses are not followed.
+    /// Returns true if the edge forwards GRIP instructions unchanged: the client is an edge, or the route has `no_grip`.
     pub fn is_plain(&self) -> bool {
         self.is_trusted || self.rule().is_some_and(|rule| rule.no_grip)
     }
@@ -82,7 +90,7 @@ impl Source {
 pub(crate) enum Owner {
     /// Client of this request.
     Client(RequestId),
-    /// A held stream, by its request, which continues with the response of a link.
+    /// A held stream that continues with the response of a link, by the request of its client.
     Link(RequestId),
     /// WebSocket of this request.
     Socket(RequestId),

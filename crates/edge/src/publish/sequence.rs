@@ -28,7 +28,7 @@ pub(crate) enum Offered {
     Dropped(Counter, &'static str),
 }
 
-/// An ordered item.
+/// An item in its place in the order, ready to be appended.
 #[derive(Clone, Debug)]
 pub(crate) struct Queued {
     pub item: Item,

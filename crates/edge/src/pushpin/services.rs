@@ -405,7 +405,8 @@ fn unanswered(what: Question, reason: &str, is_unsent: bool) -> Answered {
     (what, Err(Unanswered { reason, is_unsent }))
 }
 
-/// Opens the socket for workers without the ports.
+/// Opens the socket at which the worker with the ZeroMQ ports receives the requests of workers without ports. Returns `None` if
+/// there is only one worker, or no service.
 pub(crate) fn bind(
     settings: &Settings,
     addresses: &Addresses,

@@ -1,4 +1,4 @@
-//! Handles an origin's response: forwards it while it arrives, or collects it because it is a GRIP instruction.
+//! Handles responses of origins. A response is forwarded to the client while it arrives. A GRIP instruction is collected first.
 
 use fermata_config::LogLevel;
 use fermata_engine::RequestId;
@@ -29,7 +29,7 @@ const TIMED_OUT: u16 = 504;
 const TOO_LARGE: &str = "Request too large to accept GRIP instruct.";
 
 impl Turn<'_> {
-    /// Handles parts of a response.
+    /// Handles parts of a response that arrived in one read.
     pub(super) fn take(
         &mut self,
         exchange: &mut UpstreamExchange,
@@ -117,7 +117,8 @@ impl Turn<'_> {
         }
     }
 
-    /// Starts to forward a response.
+    /// Sends the head of a response to the client, and forwards the body from now on. `then` is an instruction to follow after the
+    /// body.
     fn begin_passing(
         &mut self,
         exchange: &mut UpstreamExchange,
@@ -140,13 +141,14 @@ impl Turn<'_> {
         }
         self.route_figures
             .count_head_sent(self.worker, &exchange.source, head);
-        // A PHP-FPM process serves no other request until its response has been read.
+        // Read the response from FastCGI as fast as it arrives, and store what the client does not accept yet: a PHP-FPM process
+        // serves no other request until its response has been read.
         let spool = matches!(exchange.codec, Codec::FastCgi(_))
             .then(|| Box::new(Spool::new(&self.upstream.spools, client)));
         exchange.phase = Phase::Streaming {
             pending: Vec::new(),
             spool,
-            // The head is sent first; the client accepts the body after the head was sent.
+            // The engine reports when the head was sent and the client accepts the body.
             wants: false,
             has_ended: false,
             then,
@@ -180,7 +182,7 @@ impl Turn<'_> {
                 }
                 self.pass_on(exchange)
             }
-            // A check needs only the status.
+            // A health check needs only the status.
             Phase::Whole { .. } if matches!(exchange.owner, Owner::Check(..)) => Ok(()),
             Phase::Whole { .. } if self.clients.ignores_body(exchange.owner) => Ok(()),
             Phase::Linked(body) => {
@@ -201,7 +203,8 @@ impl Turn<'_> {
         }
     }
 
-    /// Handles a body that is larger than the limit of an instruction. A stream is still held after the body.
+    /// Handles a body that exceeds the limit of an instruction: forwards it. If the head contains an instruction for a stream or a
+    /// link, the client is held after the body.
     fn on_large_body(&mut self, exchange: &mut UpstreamExchange) -> Step {
         let handle = match exchange.owner {
             Owner::Client(handle) => handle,
@@ -244,7 +247,7 @@ impl Turn<'_> {
             }
             self.policy
                 .add_cross_origin(&exchange.source, &mut head.headers);
-            // The response of the link also follows after the body.
+            // More bytes follow after this body: items, or the response of the link. So the length is unknown.
             if instruct.hold == Hold::Stream || instruct.next.is_some() {
                 head.length = None;
                 then = Some(Box::new(instruct));
@@ -352,7 +355,7 @@ impl Turn<'_> {
         }
     }
 
-    /// Follows an instruction.
+    /// Follows an instruction: responds, or holds the client.
     fn follow(
         &mut self,
         exchange: &mut UpstreamExchange,
@@ -371,6 +374,7 @@ impl Turn<'_> {
         self.policy
             .add_cross_origin(&exchange.source, &mut instruct.answer.headers);
         // A response without a body cannot become a stream. A framework may have changed the status, for example to 304.
+        // Respond without holding the client.
         if bodiless(instruct.answer.status) && instruct.hold == Hold::Stream {
             instruct.hold = Hold::Answered;
         }
@@ -469,7 +473,8 @@ impl Turn<'_> {
         }
     }
 
-    /// Sends queued body bytes to the client as far as the client accepts them.
+    /// Sends queued body bytes to the client as far as the client accepts them. After the last byte, ends the response or follows
+    /// the instruction that came with it.
     pub(super) fn pass_on(&mut self, exchange: &mut UpstreamExchange) -> Step {
         let Owner::Client(handle) = exchange.owner else {
             return Err(Stop::Over);
@@ -531,7 +536,7 @@ impl Turn<'_> {
 }
 
 impl Clients {
-    /// Sends a piece of a body from the receive buffer. Only the bytes that the client cannot receive now are copied.
+    /// Sends a piece of a body from the receive buffer. Copies only the bytes that the client does not accept now.
     pub(super) fn pass_at_once(
         &mut self,
         worker: &mut Engine,

@@ -1,8 +1,8 @@
 //! Request bodies that arrive after their heads.
 //!
-//! A small body is collected first, because a held client's request may be sent again. A large body is forwarded while it arrives,
-//! and the edge does not read from the client while the origin accepts nothing. A body without a length is collected in a temporary
-//! file if the target needs the length.
+//! A small body is collected first, because the edge may have to send a held client's request again. A large body is forwarded
+//! while it arrives. While the origin accepts no bytes, the edge does not read from the client. A body without a length is
+//! collected in a temporary file if the target needs the length.
 
 use std::fs::File;
 use std::io;
@@ -98,7 +98,7 @@ impl Edge {
         };
         match Rc::get_mut(&mut source.request) {
             Some(request) => request.body = body,
-            // The session is not on another worker.
+            // Cannot happen: a request has only one owner while its body is collected.
             None => return,
         }
         match sockjs {
@@ -192,7 +192,7 @@ impl UpstreamExchange {
         let has_length = self.source.request.declared_length().is_some();
         let is_as_it_came = has_length && matches!(self.codec, Codec::Http(_));
         let sent = match self.wire {
-            // Ignore an error: it repeats when the rest is sent, and is handled there.
+            // Ignore an error: the next write, which sends the rest, fails with the same error.
             Some(wire) if is_as_it_came && !piece.is_empty() => {
                 let sent = worker.net.send_wire(wire, piece);
                 sent.ok().flatten().unwrap_or_default()

@@ -1,4 +1,5 @@
-//! Delivers items that clients missed, from the ring. All workers share the ring's records, so no separate table of ids is needed.
+//! Delivers items that clients missed, from the ring. The ring's records contain the ids of the items, so the edge needs no
+//! separate table of ids.
 
 use std::rc::Rc;
 
@@ -13,11 +14,11 @@ use crate::client::session::Subscription;
 use crate::client::source::Engine;
 use crate::server::holds::Holds;
 
-/// Numbers of newest records searched for an id, in steps.
+/// Numbers of newest records that are searched for an id: the search continues with the next number if it found none.
 const LOOKED_AT: [usize; 3] = [1, 16, 256];
 
-/// Numbers of newest records searched for missed items: first the smaller number, then the maximum. If a client missed more, a
-/// request is sent to its origin.
+/// Numbers of newest records that are searched for missed items: first the smaller number, then the maximum. If a client has missed
+/// more, the edge sends a request to the client's origin.
 const MISSED: [usize; 2] = [16, 1_000];
 const MISSED_BYTES_MAX: usize = 1024 * 1024;
 
@@ -35,6 +36,7 @@ impl Holds<'_> {
             return false;
         };
         let serial = session.serial;
+        // The lost items of a channel without ids cannot be determined.
         if is_gap && session.subscriptions.iter().any(|it| it.prev_id.is_none()) {
             return false;
         }
@@ -45,7 +47,7 @@ impl Holds<'_> {
         let mut missed = Vec::new();
         for (channel, prev_id) in reliable {
             let Some(items) = missed_items(self.worker, &channel, &prev_id) else {
-                // A channel without ids cannot be compared.
+                // No recent item of the channel has an id, so it is unknown if the client has missed any. Assume that it has not.
                 if !is_gap && last_id(self.worker, &channel).is_none() {
                     continue;
                 }
@@ -71,7 +73,7 @@ impl Holds<'_> {
                     && let Some(id) = &item.id
                     && let Some(subscription) = session.subscription(&channel)
                 {
-                    // The shared log may deliver these items again.
+                    // The engine may still have these items queued for the client. Their ids identify them as duplicates.
                     subscription.ahead.push(id.clone());
                 }
             }
@@ -80,8 +82,8 @@ impl Holds<'_> {
     }
 }
 
-/// Returns the newest items of a channel that this worker has read, oldest first. The flag is true if the ring has no older items
-/// of the channel.
+/// Returns the newest items of a channel that this worker has read, oldest first, and their size in bytes. The flag is true if the
+/// ring has no older items of the channel.
 fn newest_items(
     worker: &mut Engine,
     channel: &[u8],
@@ -108,7 +110,7 @@ fn last_id(worker: &mut Engine, channel: &[u8]) -> Option<Vec<u8>> {
     None
 }
 
-/// Returns the state of subscriptions: if items were published after those that the origin's response included.
+/// Returns the state of subscriptions: were items published after the items that the origin's response included?
 pub(super) fn replay_state(worker: &mut Engine, subscriptions: &[Subscription]) -> ReplayState {
     let mut replay_state = ReplayState::UpToDate;
     for it in subscriptions {

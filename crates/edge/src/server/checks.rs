@@ -18,10 +18,11 @@ use crate::upstream::{Change, HealthThresholds};
 /// `User-Agent` of checks.
 const AGENT: &[u8] = b"fermata-edge (check)";
 
-/// Interval at which slots of the health table are refreshed.
+/// Interval in milliseconds at which slots of the health table are refreshed.
 const TARGET_SLOTS_MS: u64 = 60_000;
 
-/// Number of intervals for which a verdict is valid: the worker that runs the checks may have exited.
+/// Number of check intervals for which a target stays out after its last failed check. Without a newer result, requests go to the
+/// target again, because the worker that runs the checks may have exited.
 const BELIEVED_INTERVALS: u64 = 3;
 
 /// Statuses of healthy targets.
@@ -77,11 +78,11 @@ impl Upstream {
         outcome: Result<u16, &str>,
     ) {
         if let Owner::Check(_, target) = exchange.owner {
-            // The check may have been cancelled.
+            // After a failure, the exchange has no target left. Restore the index of the checked target.
             exchange.source.target = target;
         }
         let source = &exchange.source;
-        // Use the current routes, because the check may have started with earlier routes.
+        // Drop the result of a check that started with earlier routes: the indices refer to these routes.
         let (Some(watched), true) = (source.watched(), source.table.generation == generation)
         else {
             return;
@@ -142,7 +143,7 @@ impl Edge {
             .at(now_ms + check.interval_ms, Timer::Check(rule, target));
         let owner = Owner::Check(rule, target);
         if self.upstream.exchange_keys.of(owner.key()).is_some() {
-            // The previous check has not timed out.
+            // The previous check is still in progress.
             return;
         }
         let due_ms = now_ms + check.timeout_ms;

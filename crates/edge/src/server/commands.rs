@@ -1,8 +1,9 @@
-//! Commands about single connections of any worker: query whether they exist, or send a request to a connection's origin.
+//! Commands of publishers about single connections of any worker: check that connections exist, or send a request to a connection's
+//! origin.
 //!
-//! The worker with the port queries the other workers by notices through the ring, and responds when every worker has replied. If a
-//! worker does not reply in time, the command fails. It would be wrong to report the connections of that worker as closed, because
-//! applications clean up after closed connections.
+//! The worker that received the command queries the other workers through the ring, and replies to the publisher when every worker
+//! has replied. If a worker does not reply in time, the command fails. The connections of that worker must not be reported as
+//! closed, because applications clean up after closed connections.
 
 use std::collections::{HashMap, HashSet};
 
@@ -76,7 +77,7 @@ impl Edge {
                     ("number", Value::Bytes(number.to_vec())),
                     ("ids", list(&found)),
                 ]);
-                // The querying worker handles a missing reply.
+                // Ignore an error: without this reply, the command times out on the worker that sent the query.
                 let _ = self.worker.send_to_workers(&written(ANSWERED, &answer));
             }
             return true;
@@ -178,7 +179,7 @@ impl Publishing {
         let reply = request.reply(outcome);
         let mut message: Vec<&[u8]> = envelope.iter().map(Vec::as_slice).collect();
         message.push(&reply);
-        // The reply is dropped if the program has disconnected.
+        // The port drops the reply if the publisher has disconnected.
         self.ports.send(worker, wire, &message);
     }
 }

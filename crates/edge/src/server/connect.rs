@@ -13,7 +13,7 @@ use crate::upstream::resolve::Found;
 use fermata_engine::WireId;
 
 impl Edge {
-    /// Continues the exchanges that waited for names.
+    /// Continues the exchanges whose host names were resolved.
     pub(super) fn on_names(&mut self, wire: WireId) {
         let names = self.upstream.connections.take_names(&mut self.worker, wire);
         let is_answered = |exchange: &UpstreamExchange| match &exchange.waits {
@@ -25,7 +25,8 @@ impl Edge {
         }
     }
 
-    /// Retries exchanges with Unix sockets that had a full backlog.
+    /// Connects the exchanges that wait for Unix sockets with a full backlog, in the order of their arrival. Stops at the first
+    /// exchange for which a socket's backlog is still full.
     pub(super) fn on_room(&mut self) {
         let paths: Vec<String> = self
             .upstream
@@ -43,12 +44,14 @@ impl Edge {
                 };
                 if waits(self) {
                     self.with_exchange(id, |turn, exchange| turn.open(exchange, true));
+                    // The exchange waits again at the front of the queue: the backlog is still full.
                     if waits(self)
                         && self.upstream.connections.socket_queues.first(&path) == Some(id)
                     {
                         break;
                     }
                 }
+                // The exchange has connected or failed.
                 self.upstream.connections.socket_queues.leave(&path, id);
             }
         }
@@ -59,7 +62,7 @@ impl Edge {
 }
 
 impl Outbound<'_> {
-    /// Opens or reuses a connection to the target.
+    /// Uses a shared or idle connection to the target, or opens a new one.
     pub(super) fn open_target(
         &mut self,
         exchange: &mut UpstreamExchange,
@@ -75,7 +78,8 @@ impl Outbound<'_> {
         if exchange.may_use_http2(target) && may_reuse && self.join_carrier(exchange, target)? {
             return Ok(());
         }
-        // An exchange that waited retains its encoded request and its deadline.
+        // An exchange that waited for a name or for room has encoded its request. After a wait for an HTTP/2 connection, the
+        // request is encoded here. The deadline continues in all three cases.
         let waited = exchange.waits.take();
         if matches!(waited, None | Some(Wait::Carrier(_))) {
             self.write_request(exchange, target)?;
@@ -114,7 +118,7 @@ impl Outbound<'_> {
         exchange.due_ms = self.worker.net.now_ms() + self.policy.limits.response_ms;
     }
 
-    /// Starts to connect, or lets the exchange wait for a name or for room.
+    /// Starts to connect. The exchange waits if the host name is not resolved, or the backlog of the Unix socket is full.
     fn connect(
         &mut self,
         exchange: &mut UpstreamExchange,
@@ -131,6 +135,7 @@ impl Outbound<'_> {
                             return Ok(());
                         }
                     }
+                    // `connect_any` removes addresses from the end.
                     exchange.addresses.reverse();
                 }
                 connections.connect_any(worker, exchange, target, host)?
@@ -164,6 +169,7 @@ impl Outbound<'_> {
         let Some(wire) = exchange.wire else {
             return (Failure::Connect, "no connection".to_owned());
         };
+        // A read returns the error of a failed connect or TLS handshake.
         match self.worker.net.recv_wire(wire, &mut [0]) {
             Err(error) => {
                 let is_name = fermata_tls::is_about_name(&error) && is_named_by_client(exchange);

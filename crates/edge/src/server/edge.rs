@@ -30,10 +30,10 @@ use crate::upstream::connections::WireUse;
 use crate::upstream::exchanges::UpstreamExchanges;
 use crate::upstream::parts::Upstream;
 
-/// Maximum number of bytes per read from an origin. They are sent to the client in one piece, see [`PIECE_BYTES_MAX`].
+/// Maximum number of bytes per read from an origin. The edge sends them to the client in one piece, see [`PIECE_BYTES_MAX`].
 const READ_BYTES: usize = PIECE_BYTES_MAX;
 
-/// Interval at which exchanges are checked for time-outs.
+/// Interval in milliseconds at which exchanges are checked for time-outs.
 const EXCHANGES_MS: u64 = 1_000;
 
 /// The edge of one worker. Each part has its own state.
@@ -61,7 +61,7 @@ pub(super) struct Edge {
 /// Properties of a request that arrived.
 struct Arrival {
     handle: RequestId,
-    /// Sent by another worker, for a session of this worker.
+    /// Another worker has forwarded the request, because this worker has its SockJS session.
     is_of_worker: bool,
     /// The request's body has not arrived completely.
     is_arriving: bool,
@@ -267,7 +267,7 @@ impl Edge {
             is_of_worker,
             is_arriving,
         } = arrival;
-        // A handshake with a body is refused before the body is collected.
+        // Refuse a handshake with a body now, before the body would be collected.
         if source.request.is_websocket() && (is_arriving || source.request.body.bytes() > 0) {
             self.clients.answer_text(
                 &mut self.worker,
@@ -307,8 +307,8 @@ impl Edge {
                 return;
             }
         }
-        // Check the signature for all routes: another route may lead to the same origin, and a signature covers the complete
-        // request.
+        // Refuse WebSocket events that a client has made up, also on other routes: another route may lead to the same origin, and
+        // an origin that checks signatures would accept the events, because the edge signs the complete request.
         let now_s = self.worker.net.unix_s();
         let takes_events = source.table.routes.has_over_http()
             || source.rule().is_some_and(|rule| {
@@ -481,7 +481,7 @@ impl Clients {
         self.answer_text(worker, handle, 431, &text);
     }
 
-    /// Ends a request: drops its body, and closes its connection if no response was sent.
+    /// Drops the state of a request and its body, and closes its connection if no response was sent.
     pub(super) fn forget_request(&mut self, worker: &mut Engine, handle: RequestId) {
         worker.drop_request(handle);
         self.scripts.remove(&handle);

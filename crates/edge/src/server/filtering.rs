@@ -1,8 +1,9 @@
 //! Filters that query a server about each item before it is delivered: `http-check` and `http-modify`.
 //!
-//! A few requests at a time go to the URL in the client's meta value `url`. If the server fails or is too slow, the item is
-//! dropped. Items that do not fit the queue count as missed, as for a slow client: the client sends a request to its origin
-//! if it can, and is disconnected otherwise.
+//! The edge sends the requests to the URL in the client's meta value `url`, a limited number at a time. If the server fails or is
+//! too slow, the item is dropped. Items that do not fit into the client's queue count as missed, as for a slow client: the edge
+//! requests the missed items from the client's origin if the client has a link or a long poll, and otherwise disconnects the
+//! client.
 
 use std::rc::Rc;
 
@@ -58,7 +59,7 @@ impl Holds<'_> {
         Some(session.is_none_or(|it| it.serial != serial))
     }
 
-    /// Continues with the queued items of a client up to the next query.
+    /// Filters and delivers the queued items of a client, until an item needs a query to the filter's server.
     pub(super) fn resume_filtering(&mut self, handle: RequestId) {
         loop {
             let session = self.clients.sessions.get_mut(&handle).map(|it| &mut **it);
@@ -109,14 +110,14 @@ impl Holds<'_> {
         self.tasks.add(Task::FilterTurns);
     }
 
-    /// Starts queries of waiting clients up to the limit.
+    /// Starts the queries of clients that wait because the limit of concurrent queries was reached.
     pub(super) fn give_turns(&mut self) {
         while let Some(handle) = self.clients.filtering.next_turn() {
             self.resume_filtering(handle);
         }
     }
 
-    /// Ends the filtering of a client.
+    /// Handles a client whose queue of items is empty. If the client lost items or its poll is over, that is handled now.
     fn end_filtering(&mut self, handle: RequestId) {
         match self.clients.filtering.end(handle) {
             Some((Left::Request(handle), true)) => self.update(handle),

@@ -189,7 +189,7 @@ impl Edge {
         });
     }
 
-    /// Closes the connection to the origin after the client closed.
+    /// Closes the WebSocket to the origin after the client's WebSocket has closed.
     pub(super) fn pass_close(&mut self, id: UpstreamExchangeId, code: u16, reason: &[u8]) {
         self.with_exchange(id, |turn, exchange| {
             let mut frames = Vec::new();
@@ -225,7 +225,7 @@ impl Turn<'_> {
         exchange.queue(frames);
         let step = self.pump(exchange);
         if exchange.queued() > QUEUE_BYTES_MAX {
-            // The origin reads slower than the client sends: reading from the client pauses.
+            // The origin reads more slowly than the client sends: stop reading from the client.
             let _ = self.worker.defer_socket(SocketId::of(handle));
             exchange.has_deferred = true;
         }

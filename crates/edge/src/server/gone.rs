@@ -22,7 +22,7 @@ impl Holds<'_> {
     /// Notifies the origin of a client that has left.
     pub(super) fn notify_gone(&mut self, handle: RequestId) {
         let Some(gone_link) = self.clients.gone_links.links.remove(&handle) else {
-            // The client has no `gone` link.
+            // The client has no `gone` link, or the link was removed by `forget_gone`.
             return;
         };
         let (source, uri) = *gone_link;
@@ -89,7 +89,7 @@ impl Clients {
         }
     }
 
-    /// Removes the link of a client that received its response or whose stream ended.
+    /// Removes the link of a client that received its response or whose stream has ended, so that no notification is sent.
     pub(super) fn forget_gone(&mut self, handle: RequestId) {
         self.gone_links.links.remove(&handle);
     }

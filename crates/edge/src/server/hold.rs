@@ -28,7 +28,7 @@ use crate::upstream::reply::passed;
 use crate::upstream::response::Head;
 
 impl Holds<'_> {
-    /// Holds a client whose response is complete.
+    /// Holds a client whose response from the origin is complete: sends the response as the start of a stream.
     pub(super) fn begin_hold(
         &mut self,
         exchange: &mut UpstreamExchange,
@@ -62,7 +62,7 @@ impl Holds<'_> {
         }
     }
 
-    /// Holds a client whose body was forwarded.
+    /// Holds a client to which the response body was already forwarded.
     pub(super) fn hold_passed(
         &mut self,
         exchange: &mut UpstreamExchange,
@@ -193,7 +193,8 @@ impl Holds<'_> {
         if let Some(mut keeper) = self.keeper() {
             keeper.watch();
         }
-        // Request the response again only once: an origin with other ids than the publisher's would cause endless requests.
+        // Request the response again only once. If the origin's ids never match those of the published items, the edge would
+        // otherwise send requests in an endless loop.
         let may_ask = exchange.last_ids.is_empty();
         match replay_state {
             ReplayState::Behind if self.catch_up(Left::Request(handle), false) => {}
@@ -277,7 +278,7 @@ impl Clients {
                 .log_for_client(fermata_config::LogLevel::Warning, &line);
             found.truncate(policy.subscriptions_max);
         }
-        // The list lives as long as the client.
+        // Free unused capacity, because the list is stored while the client is connected.
         found.shrink_to_fit();
         for subscription in &found {
             self.filtering.watch(subscription);

@@ -1,7 +1,8 @@
 //! Requests over shared HTTP/2 connections to targets.
 //!
-//! The first exchange with a target opens a connection, and others wait for it. If the target supports only HTTP/1, each exchange
-//! opens its own connection. An exchange that has left its stream receives no further events of the stream.
+//! The first exchange with a target opens a connection, and other exchanges wait until it is established. If the target supports
+//! only HTTP/1, each exchange opens its own connection. An exchange that has left its stream receives no further events of the
+//! stream.
 
 use std::rc::Rc;
 
@@ -30,10 +31,10 @@ use crate::upstream::place::Place;
 use crate::upstream::reply::Phase;
 use crate::upstream::response::ResponsePart;
 
-/// Number of bytes queued for a connection's socket from which its requests pause.
+/// Maximum number of bytes queued for a connection's socket. Above it, requests of the connection queue no further bytes.
 const ROOM_BYTES: usize = 128 * 1024;
 
-/// Maximum number of turns of requests in a row. The socket is full long before.
+/// Maximum number of turns of requests in a row. Normally [`ROOM_BYTES`] ends the loop earlier.
 const TURNS_MAX: usize = 4_096;
 
 /// Maximum number of times that a request is sent again after its target returned it unprocessed.
@@ -91,7 +92,7 @@ impl Edge {
         }
     }
 
-    /// Lets requests send in turn while the socket has room.
+    /// Lets the requests of a connection send bytes in turn while its socket has room.
     fn offer_turns(&mut self, wire: WireId) {
         for _ in 0..TURNS_MAX {
             let Some((carrier, _)) = self.upstream.carriers.get_mut(wire) else {
@@ -114,7 +115,7 @@ impl Edge {
         }
     }
 
-    /// Closes a lost connection. Its requests are sent again if a repetition is safe.
+    /// Closes a lost connection. Requests on it that are safe to repeat are sent again.
     fn lose_carrier(&mut self, wire: WireId, reason: &str) {
         self.upstream
             .flush_carrier(&mut self.timers, &mut self.worker, wire);
@@ -156,7 +157,7 @@ impl Edge {
         }
     }
 
-    /// Checks all connections, once a second.
+    /// Checks all connections once a second: sends pings, and closes silent and idle connections.
     pub(super) fn check_carriers(&mut self, now_ms: u64) {
         for (wire, looked) in self.upstream.carriers.tick(now_ms) {
             match looked {
@@ -185,6 +186,7 @@ impl Turn<'_> {
         let Some(on) = &mut exchange.http2 else {
             return Ok(());
         };
+        // The exchange now uses another stream, for example because its request was sent again.
         if on.wire != wire || on.stream != input.stream {
             return Ok(());
         }
@@ -214,6 +216,7 @@ impl Turn<'_> {
                 if lost == StreamLoss::Refused
                     && let Some((carrier, _)) = self.upstream.carriers.get_mut(wire)
                 {
+                    // The target accepts fewer streams at a time than it announced. Open no more than were open next to this one.
                     carrier.streams_max = carrier.exchanges.len().saturating_sub(1).max(1);
                 }
                 exchange.refusals += 1;
@@ -289,7 +292,7 @@ impl Outbound<'_> {
         exchange.is_connected = false;
     }
 
-    /// Makes the connection of the exchange a shared one. The exchange's request is sent first.
+    /// Turns the connection of the exchange into a shared connection, and sends the exchange's request on it.
     pub(super) fn become_carrier(
         &mut self,
         exchange: &mut UpstreamExchange,
@@ -307,7 +310,8 @@ impl Outbound<'_> {
         watch_exchanges(self.timers, now_ms);
         let entered = match exchange.purpose {
             Purpose::Upgrade(_) => {
-                // Support for WebSockets is known after SETTINGS. If SETTINGS do not arrive, HTTP/1.1 is used after some attempts.
+                // The target's SETTINGS frame reports support for WebSockets, so wait for it. If connections close before the frame
+                // arrives, use HTTP/1.1 after `REFUSALS_MAX` attempts.
                 exchange.refusals += 1;
                 exchange.is_http1 = exchange.refusals > REFUSALS_MAX;
                 self.wait_for_carrier(exchange, place, now_ms);
@@ -455,7 +459,7 @@ impl Outbound<'_> {
 }
 
 impl Upstream {
-    /// Ends the opening of a connection, established or not, and lets waiting exchanges continue.
+    /// Handles the end of an attempt to open a connection, successful or not: exchanges that wait for it continue.
     pub(super) fn end_opening(
         &mut self,
         timers: &mut Timers,
@@ -498,7 +502,7 @@ impl Upstream {
         worker: &mut Engine,
         exchange: &mut UpstreamExchange,
     ) {
-        // A WebSocket that has sent all bytes, including its close frame.
+        // True for a WebSocket that has sent all bytes, including its close frame.
         let is_socket = matches!(exchange.phase, Phase::Socket { .. }) && exchange.queued() == 0;
         let Some(on) = exchange.http2.take() else {
             return;

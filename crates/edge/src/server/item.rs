@@ -1,4 +1,4 @@
-//! Delivers an item to a client that receives items individually.
+//! Delivers one item to one client: applies the client's filters, and detects missed and duplicate items by their ids.
 
 use std::rc::Rc;
 
@@ -100,7 +100,8 @@ fn deliver(session: &mut Session, channel: &[u8], item: &Item) -> Delivery {
         return Delivery::Nothing;
     };
     if is_asking && subscription.prev_id.is_some() && item.id.is_some() {
-        // The link's response contains the item. Otherwise its ids show that the item is missing, and the link is requested again.
+        // The response of the link contains the item. If it does not, the ids in the response show that the item is missing, and
+        // the edge requests the link again.
         return Delivery::Nothing;
     }
     // The item advances the channel's sequence even if it is not for this client.

@@ -1,4 +1,5 @@
-//! Items published to clients that receive them individually.
+//! Delivers published items to clients whose items the edge handles one by one: long polls, WebSockets, and streams with filters,
+//! ids or links. The engine itself sends items to shared streams.
 
 use fermata_engine::{Items, Left};
 
@@ -27,8 +28,8 @@ impl Holds<'_> {
         }
     }
 
-    /// Handles a client that lost items because it was too slow. Returns true if the client is no longer held, or its origin will
-    /// send the items.
+    /// Handles a client that lost items because it read too slowly. Returns true if the client is no longer held, or if a request
+    /// to its origin will return the items.
     fn on_gap(&mut self, client: Left) -> bool {
         match client {
             Left::Request(handle) => {

@@ -1,5 +1,5 @@
-//! Responses of `next` links that are larger than an instruction may be: they are forwarded while they arrive, and items
-//! published during that time follow after them.
+//! Responses of `next` links that exceed the size limit of an instruction. The edge forwards such a response while it arrives.
+//! Items published during that time are queued, and delivered after the response.
 
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -26,7 +26,7 @@ use crate::upstream::response::Head;
 /// Maximum number of items held back for one client, as in Pushpin.
 const HELD_BACK_MAX: usize = 100;
 
-/// Interval at which a slow client is checked.
+/// Interval in milliseconds at which the edge checks whether a slow client accepts more bytes.
 const PAUSE_MS: u64 = 20;
 
 impl Holds<'_> {
@@ -111,7 +111,8 @@ impl Holds<'_> {
                     return;
                 }
                 self.reports().on_replaced(handle, &channels);
-                // Items published during the request were dropped, and a new channel would start in the middle of its sequence.
+                // Items of channels with ids were dropped during the request, and the sequence of a new channel may have advanced.
+                // Deliver these items from the ring, or request the link again.
                 let is_behind = replay_state(self.worker, &subscriptions) == ReplayState::Behind;
                 if is_behind && !self.catch_up(Left::Held(handle), false) {
                     let random = fermata_io::random::u64() as u32;
@@ -204,7 +205,8 @@ impl Holds<'_> {
         Err(Stop::Over)
     }
 
-    /// Delivers the items held back while a link's response was forwarded. Channels with ids are caught up from the ring.
+    /// Delivers the items that were queued while a link's response was forwarded. Items of channels with ids are skipped, because
+    /// [`Holds::catch_up`] delivers them from the ring.
     pub(super) fn give_held_back(
         &mut self,
         handle: RequestId,
@@ -234,8 +236,7 @@ impl Holds<'_> {
 }
 
 impl Clients {
-    /// Holds an item back for a client to which a link's response is being forwarded. Returns false if no response is being
-    /// forwarded.
+    /// Queues an item for a client to which a link's response is being forwarded. Returns false if no response is being forwarded.
     pub(super) fn holds_back(
         &mut self,
         worker: &mut Engine,

@@ -31,7 +31,8 @@ impl Holds<'_> {
         let Some(link) = self.clients.begin_link(handle) else {
             return;
         };
-        // A client without a session has no filter queries either.
+        // Drop queued items of channels with ids, because the response of the link contains them. A client without a session has no
+        // queued items.
         if let Some(session) = self.clients.sessions.get(&handle) {
             let asked = self.clients.filtering.leave_reliable(handle, session);
             self.abandon_filter(asked);
@@ -79,7 +80,8 @@ impl Holds<'_> {
         let _ = self.worker.end_held(handle);
     }
 
-    /// Ends a held client's response so that the client detects that it is incomplete.
+    /// Closes a held client's connection without the regular end of the response, so that the client detects that the response is
+    /// incomplete.
     pub(super) fn cut_stream_of(&mut self, handle: RequestId) {
         self.forget_stream(handle);
         self.worker.cut_held(handle);
@@ -125,7 +127,7 @@ impl Clients {
 
     /// Starts a request of a stream's link. Returns `None` if the stream has no link or a request is in progress.
     fn begin_link(&mut self, handle: RequestId) -> Option<Link> {
-        // The client may have left before it was held.
+        // The client may have left before the edge held it.
         let session = self.sessions.get_mut(&handle)?;
         let last_ids = session.last_ids();
         let Kind::Stream(stream) = &mut session.kind else {
@@ -145,8 +147,9 @@ impl Clients {
         })
     }
 
-    /// Handles a link's response that lacked items. Returns the time of the next request: first now, then after growing delays,
-    /// because an origin may use other ids than the publisher. Returns `None` if the stream has no link any more.
+    /// Handles a link's response that lacked items. Returns the time of the next request: immediately after the first such
+    /// response, then after increasing delays, because the origin's ids may never match those of the published items. Returns
+    /// `None` if the stream has no link any more.
     pub(super) fn after_lag(&mut self, handle: RequestId, now_ms: u64, random: u32) -> Option<u64> {
         let stream = self.stream(handle)?;
         stream.next.as_ref()?;
@@ -175,7 +178,8 @@ impl Clients {
         Some(stream.link_due_ms)
     }
 
-    /// Returns the action after a failed request: repeat it after a delay, a few times; then end the stream.
+    /// Returns the action after a failed request of a link. The edge repeats the request after increasing delays, at most
+    /// [`LINK_RETRIES_MAX`] times, and then ends the stream.
     fn after_link_failure(&mut self, handle: RequestId, now_ms: u64, random: u32) -> AfterFailure {
         let Some(stream) = self.stream(handle) else {
             return AfterFailure::Stays;
@@ -241,7 +245,7 @@ impl Routing {
     /// Returns the source of a link, resolved against a request.
     pub(super) fn link_source(&mut self, source: &Source, uri: &[u8]) -> Option<Source> {
         let place = resolve(&source.request, uri)?;
-        // The target becomes part of a request line.
+        // Refuse a space or a line break, which would change the request line sent to the server.
         if !place.target.iter().all(u8::is_ascii_graphic) {
             return None;
         }
@@ -290,7 +294,8 @@ impl Routing {
         })
     }
 
-    /// Returns routes for a link to another server, whose address must not be internal.
+    /// Returns a table of routes for a link to another server. The target is marked as untrusted, so the edge refuses to connect to
+    /// internal addresses. `None` if the host is invalid.
     fn table_of_host(&mut self, host: &[u8], is_tls: bool, home: &Source) -> Option<Rc<Table>> {
         let host = std::str::from_utf8(host).ok()?;
         // Accept no other bytes. A comma, for example, is legal in a host, but would begin an option of the route.

@@ -7,11 +7,11 @@
 //! the polling SockJS clients, [`Publications`](publish::Publications) writes items to the ring, [`Reports`](notices::Reports)
 //! reports about clients.
 //!
-//! Calls go one way, which `scripts/modules.py` checks. `edge` dispatches events. `origin` runs an exchange by a
-//! [`Turn`](turn::Turn), which borrows everything except the other exchanges. `answer` handles responses and holds clients. No
-//! part calls one above it: a step of an exchange that cannot continue returns a
-//! [`Stop`](crate::upstream::exchange::Stop), and `origin` tries the next target or reports the error. Requests for held
-//! clients are queued as [`Task`](tasks::Task)s, which `edge` runs after the event.
+//! Modules call only modules below them, which `scripts/modules.py` checks. `edge` dispatches events. `origin` runs an exchange by
+//! a [`Turn`](turn::Turn), which borrows everything except the other exchanges. `answer` handles responses and holds clients. No
+//! part calls one above it: a step of an exchange that cannot continue returns a [`Stop`](crate::upstream::exchange::Stop), and
+//! `origin` tries the next target or reports the error. Requests for held clients are queued as [`Task`](tasks::Task)s, which
+//! `edge` runs after the event.
 //!
 //! | Module | Subject |
 //! |---|---|

@@ -1,7 +1,7 @@
 //! Runs exchanges with origins: connection, request, response, and the next target after a failure.
 //!
-//! An exchange owns its connection until the response is complete; then the connection returns to the pool. The receiver of the
-//! response decides when the edge reads more from the origin: see `answer`.
+//! An exchange owns its connection until the response is complete; then the connection returns to the pool. The edge reads more
+//! from the origin only when the receiver of the response accepts more: see `answer`.
 
 use std::rc::Rc;
 
@@ -32,7 +32,7 @@ use crate::upstream::reply::Phase;
 use crate::upstream::response::{ResponsePart, of_fastcgi, of_http};
 use crate::upstream::{Failure, Sent, may_retry, test_origin};
 
-/// Maximum number of reads per turn from an origin whose client reads slower than the response arrives.
+/// Maximum number of reads per turn from an origin whose client reads more slowly than the response arrives.
 const AHEAD_READS_MAX: usize = 8;
 
 /// Pause in milliseconds between such turns.
@@ -62,7 +62,7 @@ impl Edge {
     ) {
         let (exchanges, mut turn) = self.turn();
         let Some(exchange) = exchanges.get_mut(id) else {
-            // It ended.
+            // The exchange has ended.
             return;
         };
         let step = run(&mut turn, exchange);
@@ -126,7 +126,7 @@ impl Edge {
         spool.is_some_and(Spool::holds_too_many)
     }
 
-    /// A response that holds a process of PHP-FPM is looked at again.
+    /// Checks again if the clients of one address occupy more PHP-FPM processes than allowed.
     pub(super) fn on_holding(&mut self, handle: RequestId) {
         if let Some(id) = self.upstream.exchange_keys.of(ExchangeKey::Client(handle))
             && self.holds_too_many(id)
@@ -153,7 +153,7 @@ impl Edge {
         }
     }
 
-    /// Ends the exchange of a client that has left.
+    /// Ends the exchange of a client that has left, unless other clients share the exchange.
     pub(super) fn abandon(&mut self, key: ExchangeKey) {
         if let Some(id) = self.upstream.exchange_keys.forget(key)
             && !self.upstream.hand_over(&mut self.exchanges, id)
@@ -162,7 +162,7 @@ impl Edge {
         }
     }
 
-    /// Handles a client that received everything and can receive more.
+    /// Handles a client that has received all queued bytes and can receive more.
     pub(super) fn on_stream_wanted(&mut self, handle: RequestId) {
         self.with_exchange_of(handle, |turn, exchange| {
             if let Phase::Streaming { wants, spool, .. } = &mut exchange.phase {
@@ -197,7 +197,7 @@ impl Edge {
                 || exchange.waits.is_some()
                 || exchange.stream.is_some()
                 || exchange.http2.is_some();
-            // A poll in another worker may wait without limit; the connection ends if that worker exits.
+            // A request that another worker holds may wait without limit. If that worker exits, the kernel closes the connection.
             let may_wait = matches!(exchange.purpose, Purpose::Worker) && exchange.is_connected;
             let is_late =
                 exchange.due_ms <= now_ms && has_begun && !may_wait && exchange.phase.wants_more();
@@ -221,7 +221,7 @@ impl Edge {
 }
 
 impl Turn<'_> {
-    /// Starts an exchange. Returns `None` if it ended immediately.
+    /// Starts an exchange. Returns `None` if the exchange has already ended.
     fn begin(&mut self, ask: Ask) -> Option<Box<UpstreamExchange>> {
         let Ask {
             owner,
@@ -292,7 +292,7 @@ impl Turn<'_> {
                 return missed(Err(Stop::failed(502, "the route is gone")));
             };
             let Some(target) = rule.targets.get(exchange.source.target) else {
-                // All targets were tried.
+                // No target is left.
                 return self.fail_upstream(exchange);
             };
             self.upstream
@@ -388,7 +388,8 @@ impl Turn<'_> {
         self.pump_ahead(exchange, 1)
     }
 
-    /// Like [`Self::pump`], with a limit of reads ahead of a client that cannot receive more.
+    /// Like [`Self::pump`]. While the client cannot receive more, at most `reads_max` reads follow each other, and the next reads
+    /// follow after a pause. So one response does not delay other clients.
     fn pump_ahead(&mut self, exchange: &mut UpstreamExchange, reads_max: usize) -> Step {
         if exchange.stream.is_some() {
             return self.pump_stream(exchange);
@@ -424,7 +425,7 @@ impl Turn<'_> {
                 }
                 Ok(Some(0)) => self.on_origin_end(exchange, None),
                 Ok(Some(read)) => {
-                    // A short read emptied the socket; afterwards only the end of the stream may follow.
+                    // A short read has emptied the socket. After a hang-up, read again to detect the end of the stream.
                     exchange.can_read = read == buffer.len() || exchange.has_hung_up;
                     exchange.has_response = true;
                     // A closing WebSocket retains its deadline although the origin still sends.
@@ -504,13 +505,14 @@ impl Turn<'_> {
                 }
                 (parts, outcome.map_err(|error| error.to_string()))
             }
-            // These exchanges have no connection of their own.
+            // Exchanges over ZHTTP and HTTP/2 have no connection of their own.
             Codec::Zhttp(_) | Codec::Http2 => (Vec::new(), Ok(())),
         };
         self.take(exchange, parts)?;
         match outcome {
             Ok(()) => Ok(()),
-            // The response is complete, and its rest is queued for the client. An error after that only closes the connection.
+            // The response is complete, and its last bytes are queued for the client. An error after them only closes the
+            // connection.
             Err(_) if exchange.has_ended() => {
                 self.outbound().drop_wire(exchange);
                 Ok(())
@@ -549,7 +551,6 @@ impl Turn<'_> {
         match self.outbound().after_failure(exchange, failure, &reason) {
             AfterFailure::SocketEnds => self.clients.on_frames_end(self.worker, exchange),
             AfterFailure::Fails(status) => Err(Stop::Failed(status, reason)),
-            // One new connection serves all exchanges whose requests were on the lost connection.
             AfterFailure::Open { may_reuse } => self.open(exchange, may_reuse),
         }
     }
@@ -589,9 +590,8 @@ impl Outbound<'_> {
             exchange.refusals += 1;
         }
         let sent = Sent {
-            // If an idle connection closes without a byte, the origin almost certainly closed it before the request arrived. Events
-            // of a WebSocket are sent again despite the remaining doubt, because losing them is worse. The next attempt uses a new
-            // connection.
+            // If an idle connection closes without a byte, the origin has almost certainly closed it before the request arrived.
+            // Events of a WebSocket are sent again although the origin may have received them, because losing them is worse.
             is_idempotent: exchange.source.request.is_idempotent()
                 || matches!(exchange.purpose, Purpose::Events(None)),
             is_reused: exchange.is_reused && exchange.refusals <= REFUSALS_MAX,
@@ -638,6 +638,8 @@ impl Outbound<'_> {
                 .next_target(self.timers, self.worker, exchange);
         }
         AfterFailure::Open {
+            // After the loss of an HTTP/2 connection, the exchanges on it share one new connection. After the end of an idle
+            // connection, the exchange opens its own.
             may_reuse: failure.is_unsent() || was_on_carrier,
         }
     }
@@ -657,13 +659,13 @@ impl Outbound<'_> {
         let outcome = self.send_request(exchange, &mut has_moved);
         self.give_time(exchange, has_moved);
         if outcome.is_err() {
-            // Read the bytes first that the origin sent before it closed.
+            // The origin may have sent a response before it closed the connection: read it.
             exchange.can_read = true;
         }
         self.on_flushed(exchange)
     }
 
-    /// Handles a connection whose opening ended.
+    /// Handles the first event of a connection that is being opened.
     ///
     /// # Errors
     /// The connection could not be opened.

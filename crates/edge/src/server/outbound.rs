@@ -9,7 +9,7 @@ use crate::routes::figures::RouteFigures;
 use crate::timers::Timers;
 use crate::upstream::parts::Upstream;
 
-/// Parts of the edge that sending a request needs.
+/// Parts of the edge that are needed to send a request.
 pub(super) struct Outbound<'a> {
     pub policy: &'a EdgePolicy,
     pub upstream: &'a mut Upstream,

@@ -1,5 +1,5 @@
 //! WebSocket-over-HTTP: the origin receives a client's frames as events in requests, and its responses contain the frames
-//! for the client. One request at a time per client.
+//! for the client. The edge sends one request at a time per client.
 
 use fermata_config::LogLevel;
 use fermata_engine::{RequestId, SocketId};
@@ -16,7 +16,8 @@ use crate::upstream::exchange::{Purpose, Step, Stop, UpstreamExchange};
 use crate::upstream::response::Head;
 
 impl Holds<'_> {
-    /// Handles the response to an opening: events, or the response that the client receives instead of a WebSocket.
+    /// Handles the response to the first request of a WebSocket. It contains events, or the client receives it instead of a
+    /// WebSocket.
     pub(super) fn on_opening(
         &mut self,
         exchange: &mut UpstreamExchange,

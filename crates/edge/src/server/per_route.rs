@@ -44,7 +44,7 @@ impl RouteFigures {
         let of_server = [(Count::ServerSent, sent), (Count::ServerReceived, received)];
         self.count_of_exchange(worker, exchange, &of_server);
         if let Owner::Client(_) = exchange.owner {
-            // Events of WebSocket-over-HTTP are no bodies of the client.
+            // With WebSocket-over-HTTP, the bodies are events, which the client did not send or receive as bodies.
             let is_body = !matches!(exchange.purpose, Purpose::Events(_));
             let bytes = |bytes| if is_body { bytes } else { 0 };
             let of_client = [

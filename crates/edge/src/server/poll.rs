@@ -1,4 +1,5 @@
-//! Long polls: clients that wait for one published response, or after a time-out for the response of their origin.
+//! Long polls: a client waits for one published response. After a time-out, it receives the response that its origin sent with the
+//! instruction.
 
 use fermata_engine::RequestId;
 use fermata_grip::item::{Body, Response, ResponseAction};
@@ -15,7 +16,7 @@ use crate::upstream::reply::{FAILED, STATUS_FINAL_MIN};
 use crate::upstream::response::Head;
 
 impl Holds<'_> {
-    /// Ends a long poll that timed out.
+    /// Responds to a long poll that timed out.
     pub(super) fn on_poll_due(&mut self, handle: RequestId) {
         let now_ms = self.worker.net.now_ms();
         match self.clients.sessions.get(&handle).map(|it| &it.kind) {
@@ -25,6 +26,7 @@ impl Holds<'_> {
                 self.timers.at(due_ms, Timer::Poll(handle));
             }
             Some(Kind::Poll(_)) => {
+                // If a filter's server is being queried about an item, the poll ends with the result of this query.
                 let is_asked_about = self.clients.filtering.ends_with_first(handle);
                 if !is_asked_about {
                     self.end_poll(handle, None);
@@ -34,7 +36,7 @@ impl Holds<'_> {
         }
     }
 
-    /// Ends a long poll.
+    /// Removes a long poll, and responds with the published response or with the response of the origin.
     fn end_poll(&mut self, handle: RequestId, published: Option<&Response>) {
         let Some(session) = self.clients.sessions.remove(&handle) else {
             // An earlier item was the response to this poll.
@@ -84,6 +86,7 @@ impl Holds<'_> {
         self.on_no_longer_held(handle);
         let last_ids = session.last_ids();
         let mut source = session.source;
+        // `choose` selects the target again.
         source.target = 0;
         let ask = Ask::new(Owner::Client(handle), source);
         self.tasks.ask(ask.behind(last_ids));
@@ -91,7 +94,7 @@ impl Holds<'_> {
 }
 
 impl Clients {
-    /// Responds to a long poll with the published response or with the origin's.
+    /// Responds to a long poll with the published response, or with the origin's response if there is none.
     fn answer_poll(
         &mut self,
         figures: &RouteFigures,

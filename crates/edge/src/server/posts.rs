@@ -1,9 +1,9 @@
 //! Publishing in a cluster: items are appended to the shared log in order, and every edge reads them from there. The worker
 //! serves clients while it waits for the log.
 //!
-//! The edge that receives an item puts it into order first. It also reads the items of other edges, so that an item may follow an
-//! item of another edge, and duplicates are recognized. If two edges accept the same item at the same moment, the second record is
-//! skipped when it is read, because its event has the item's id as its name.
+//! The edge that receives an item puts it into order first. It also reads the items of other edges. So an item may follow an item
+//! of another edge, and the edge recognizes duplicates. If two edges append the same item at the same moment, both records have the
+//! item's id as their name, and every edge skips the second record when it reads the log.
 
 use std::collections::BTreeMap;
 
@@ -20,7 +20,8 @@ use crate::publish::posts::{PendingRecord, Post, Refusal, Reply, is_for_good};
 use crate::publish::sequence::{Queued, encoded};
 use crate::server::publish::Publications;
 
-/// Numbers of newest records read for items of other edges, in increasing steps.
+/// Numbers of newest records that are read for items of other edges: the next number if the last item read before is not among
+/// them.
 const READ: [usize; 3] = [1, 16, 256];
 
 /// Maximum number of channels per turn that are read for predecessors of waiting items.
@@ -50,10 +51,11 @@ impl Publications<'_> {
         self.publishing.posts.wait(number, reply)
     }
 
-    /// Appends ready items until the log is unavailable or full.
+    /// Appends ready items to the log until the log is unavailable or full.
     pub(super) fn append_to_log(&mut self) {
         while let Some(first) = self.publishing.sequence.first() {
             let now_ms = self.worker.net.now_ms();
+            // While the item waited, the log may have stored it, from an earlier attempt or from another edge.
             if first.is_late && first.item.id.is_some() {
                 let channel = first.item.channel.clone();
                 self.publishing.read_along(self.worker, now_ms, &channel);
@@ -109,7 +111,7 @@ impl Publications<'_> {
                         self.end_posts(posts, Some(&refusal));
                         self.put_back(queued);
                         if is_of_posts {
-                            // The requests may have timed out; the item does not.
+                            // The time limit of the requests may have caused the failure. The item has none: try it again.
                             continue;
                         }
                         // The log would refuse later items, too.
@@ -153,7 +155,7 @@ impl Publications<'_> {
         self.refuse_posts(&refusal, |began_ms| began_ms + wait_ms <= now_ms);
     }
 
-    /// Handles items whose append ended.
+    /// Handles the log's replies about appended items.
     fn end_flights(&mut self, users: Vec<u64>) {
         let mut again = BTreeMap::new();
         for user in users {
@@ -202,7 +204,8 @@ impl Publications<'_> {
         }
     }
 
-    /// Refuses the waiting requests for whose start time `is_over` returns true.
+    /// Sends an error to the waiting requests for whose start time `is_over` returns true, and drops items that only these requests
+    /// wait for.
     fn refuse_posts(&mut self, refusal: &Refusal, is_over: impl Fn(u64) -> bool) {
         let posts = &self.publishing.posts;
         let (items, numbers) = { &mut self.publishing.sequence }
@@ -213,7 +216,7 @@ impl Publications<'_> {
         self.end_posts(numbers, Some(refusal));
     }
 
-    /// Ends an item that the log acknowledged or refused.
+    /// Completes an item that the log has acknowledged or refused.
     fn end_item(&mut self, queued: &Queued, refusal: Option<&Refusal>) {
         if refusal.is_some() {
             // The publisher may repeat the item.
@@ -231,7 +234,7 @@ impl Publications<'_> {
         self.end_posts(queued.posts.iter().copied(), refusal);
     }
 
-    /// Ends an item in these requests.
+    /// Removes one item from these requests, and responds to requests that wait for no further item.
     fn end_posts(&mut self, numbers: impl IntoIterator<Item = u64>, refusal: Option<&Refusal>) {
         for number in numbers {
             if let Some(post) = self.publishing.posts.end_item(number, refusal) {

@@ -180,7 +180,8 @@ impl Publications<'_> {
         outcome
     }
 
-    /// Brings the items of a request into order. A `post` of 0 has no waiting request.
+    /// Passes the items of a request to the sequencer, which orders them by their ids. `post` is the number of the request that
+    /// waits for the items; 0 means none.
     pub(super) fn offer_items(&mut self, items: Vec<Item>, post: u64) {
         let now_ms = self.worker.net.now_ms();
         for item in items {
@@ -253,7 +254,7 @@ impl Publications<'_> {
         outcome
     }
 
-    /// Publishes items that waited as long as permitted for their predecessors or for room in the ring.
+    /// Publishes the items whose predecessors did not arrive in time, and the items that waited for room in the ring.
     pub(super) fn on_items_due(&mut self) {
         let now_ms = self.worker.net.now_ms();
         let overdue = self.publishing.sequence.expire(now_ms);
@@ -338,6 +339,7 @@ impl Publishing {
         }
     }
 
+    /// Sets the timer for the next item that has to be published or read.
     pub(super) fn watch_items(&self, timers: &mut Timers, worker: &mut Engine) {
         let now_ms = worker.net.now_ms();
         let mut due_ms = self.sequence.due_ms(now_ms);

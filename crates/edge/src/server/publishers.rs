@@ -14,6 +14,7 @@ use crate::publish::port::Port;
 use crate::publish::publishers::{Address, RETRY_MIN_MS};
 use crate::timers::{Timer, Timers};
 
+/// Maximum pause in milliseconds between two attempts to connect.
 const RETRY_MAX_MS: u64 = 10_000;
 
 impl Publishing {
@@ -66,6 +67,7 @@ impl Publishing {
         }
     }
 
+    /// Schedules the next attempt to connect. The pause doubles with each failure.
     fn leave_alone(&mut self, timers: &mut Timers, worker: &mut Engine, at: usize, reason: &str) {
         let now_ms = worker.net.now_ms();
         let publisher = &mut self.publishers[at];

@@ -1,7 +1,7 @@
 //! Rate-limited delivery: Pushpin's `message_rate`, `message_hwm` and `message_block_size`.
 //!
-//! Without a rate, this code is not used, and clients receive messages as fast as they read. With a rate, every client receives
-//! items individually, and each delivery waits in its route's queue; routes take turns. Deliveries that do not fit a queue are
+//! Without a rate, this code is not used, and clients receive messages as fast as they read. With a rate, each delivery of an item
+//! to a client waits in the queue of the client's route, and the routes take turns. Deliveries that do not fit into a queue are
 //! dropped, counted and logged.
 
 use std::rc::Rc;
@@ -18,7 +18,7 @@ use crate::server::holds::Holds;
 use crate::timers::Timer;
 
 impl Holds<'_> {
-    /// Makes the deliveries that are due, and schedules the rest.
+    /// Delivers queued items as far as the rate permits, and sets the timer for the rest.
     pub(super) fn on_rate_due(&mut self) {
         let now_ms = self.worker.net.now_ms();
         while let Some((delivery, dropped)) = self
@@ -83,7 +83,7 @@ impl Clients {
             serial: session.serial,
             channel: Rc::from(channel),
             item: Rc::clone(item),
-            // An item without content for this transport only advances the client's ids.
+            // An item without content for this transport only advances the client's ids, so it does not count against the rate.
             units: bytes.map_or(0, |bytes| item.blocks(bytes, pacer.block_bytes)),
         };
         let home = session.source.home();

@@ -1,7 +1,7 @@
-//! Clients that missed items, and recovery of all clients.
+//! Requests missed items from the origins of held clients: through the client's `next` link, or by the client's original request.
 //!
-//! The newest record in the ring is a channel's last item; every worker can read it, so no separate table of ids is needed. If the
-//! ring has the items that a client missed, the edge delivers them from the ring, without a request to the origin.
+//! The edge sends such a request only if `catch_up` does not find the missed items in the ring. Requests are queued and limited per
+//! turn, so that an origin does not receive the requests of all clients at once.
 
 use fermata_engine::RequestId;
 use fermata_engine::missed;
@@ -23,7 +23,7 @@ impl Holds<'_> {
         }
     }
 
-    /// Queues a client for a request to its origin: of its `next` link, or of its complete original request.
+    /// Queues a client for a request to its origin: a long poll's original request, or a stream's `next` link.
     pub(super) fn update(&mut self, handle: RequestId) {
         if self.clients.queue_update(handle) {
             self.on_updates_due();
@@ -52,7 +52,7 @@ impl Holds<'_> {
         }
     }
 
-    /// Lets first subscribers catch up.
+    /// Queues clients that may be the first subscribers of their channels for a request to their origins.
     pub(super) fn on_first_subscriptions_due(&mut self) {
         let now_ms = self.worker.net.now_ms();
         while let Some((handle, serial)) = self.clients.first_subscriptions.take(now_ms) {
@@ -149,8 +149,8 @@ impl Clients {
         }
     }
 
-    /// Handles a held client whose channels have no ids in the ring. The client catches up once: it may be the first subscriber,
-    /// and items published before its hold had no receiver.
+    /// Schedules one request to the origin for a held client whose channels have no ids in the ring. The client may be the first
+    /// subscriber of a channel: publishers may have skipped items before, because the channel had no subscribers.
     pub(super) fn on_first_subscription(
         &mut self,
         timers: &mut Timers,

@@ -1,8 +1,8 @@
 //! Reloads routes after their file changed, and on SIGHUP.
 //!
-//! A new table replaces the previous one completely. Requests, streams and WebSockets in progress keep their table. A file is read
-//! only after it was unchanged for one interval, so that a partly written file is never used. A file without routes never replaces
-//! a table with routes. Reading an unreadable file is retried.
+//! A new table replaces the previous one completely. Requests, streams and WebSockets in progress keep their table. The edge reads
+//! a file only after it was unchanged for one interval, so that it does not use a partly written file. A file without routes never
+//! replaces a table with routes. If a file cannot be read, the edge tries again after each interval.
 
 use std::rc::Rc;
 
@@ -17,11 +17,12 @@ use crate::server::routing::Routing;
 use crate::timers::{Timer, Timers};
 use crate::upstream::parts::Upstream;
 
-/// Interval at which the file is checked.
+/// Interval in milliseconds at which the edge checks whether the file has changed.
 const LOOK_MS: u64 = 1_000;
 
 impl Routing {
-    /// Starts to watch the routes file. A replacement worker starts with the routes of the server's start, which may be old.
+    /// Starts to watch the routes file. Reads the file if it has changed since the master read it: a worker that replaces another
+    /// one inherits the master's routes, which may be old.
     pub(super) fn begin(
         &mut self,
         upstream: &mut Upstream,
@@ -39,7 +40,7 @@ impl Routing {
         timers.at(due_ms, Timer::Routes);
     }
 
-    /// Checks whether the routes file changed.
+    /// Reads the routes file if it has changed.
     pub(super) fn look(
         &mut self,
         upstream: &mut Upstream,
@@ -64,7 +65,7 @@ impl Routing {
         timers: &mut Timers,
         worker: &mut Engine,
     ) {
-        // Routes without a file may name files of keys and authorities.
+        // Drop cached keys and authorities. Routes from the command line may name such files, too.
         upstream.signatures.forget();
         upstream.connections.authority.forget();
         self.read(upstream, parts, timers, worker);

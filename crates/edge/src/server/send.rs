@@ -141,7 +141,7 @@ impl Outbound<'_> {
         }
     }
 
-    /// Handles the end of a flush.
+    /// Handles the state after queued bytes were written: an error of the client's body, or room to read from the client again.
     pub(super) fn on_flushed(&mut self, exchange: &mut UpstreamExchange) -> Step {
         if let Some(arriving) = &mut exchange.arriving
             && let Some(failure) = arriving.failure.take()
@@ -160,7 +160,7 @@ impl Outbound<'_> {
     /// Restarts the response time-out whenever the origin accepts bytes of the request.
     pub(super) fn give_time(&mut self, exchange: &mut UpstreamExchange, has_moved: bool) {
         let is_asked = !exchange.has_response && !matches!(exchange.phase, Phase::Socket { .. });
-        // The time-out may have been off while the edge waited for the client to send.
+        // The time-out is off while the edge waits for body bytes of the client.
         if is_asked && (has_moved || exchange.due_ms == u64::MAX) {
             exchange.due_ms = if exchange.is_sent() || exchange.queued() > 0 {
                 self.worker.net.now_ms() + self.policy.limits.response_ms
@@ -171,6 +171,7 @@ impl Outbound<'_> {
         }
     }
 
+    /// Writes the queued request and its body until the socket accepts no more, or no body bytes are available.
     pub(super) fn send_request(
         &mut self,
         exchange: &mut UpstreamExchange,

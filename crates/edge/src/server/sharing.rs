@@ -1,8 +1,8 @@
 //! Equal requests that share one exchange (`share_all`).
 //!
-//! A request that equals one in progress waits for its response. Equal requests have the same route, method, address and fields,
-//! including those that identify users. A response is not shared if it may be meant for one client, or is too large to be buffered.
-//! The other clients' requests are then sent separately.
+//! A request that equals a request in progress waits for the response to that request. Equal requests have the same route, method,
+//! host, target and header fields, including fields that identify users. A response is not shared if it may be meant for one
+//! client, or is too large to be buffered. The requests of the other clients are then sent separately.
 
 use fermata_engine::RequestId;
 use fermata_grip::instruct::{Instruct, is_instruct};
@@ -65,8 +65,8 @@ impl Edge {
 }
 
 impl UpstreamExchange {
-    /// Returns true if a response is collected because other clients wait for it. A response without a length is not collected,
-    /// because it may be endless.
+    /// Returns true if a response has to be collected because other clients wait for it. A response without a length is not
+    /// collected, because it may be endless.
     pub(super) fn is_shared(&self, head: &Head) -> bool {
         let bytes_max = INSTRUCT_BYTES_MAX as u64;
         !self.shared.others.is_empty() && head.length.is_some_and(|it| it <= bytes_max)
@@ -108,7 +108,7 @@ impl Upstream {
         true
     }
 
-    /// Starts separate exchanges for the waiting clients, because the response is for one client.
+    /// Starts separate exchanges for the waiting clients, because they cannot share the response.
     pub(super) fn release_sharers(&mut self, exchange: &mut UpstreamExchange, tasks: &mut Tasks) {
         for Sharer { handle, source, .. } in self.take_sharers(exchange) {
             tasks.ask(Ask::new(Owner::Client(handle), source));

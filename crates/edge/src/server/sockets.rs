@@ -62,7 +62,8 @@ impl Holds<'_> {
         }
     }
 
-    /// Detaches the client from its origin. The client continues to receive published messages.
+    /// Closes the exchange between a client and its origin, as the origin has requested. The client continues to receive published
+    /// messages.
     fn detach(&mut self, handle: RequestId) {
         if let Some(socket) = self.clients.socket(handle) {
             socket.via = None;
@@ -89,9 +90,8 @@ impl Holds<'_> {
         let mut socket = socket;
         let is_sockjs = source.is_sockjs;
         if is_sockjs {
-            // Precedes all messages of the origin.
             self.pushpin.sockjs.has_framed = true;
-            // An error only means that the client has left.
+            // SockJS requires an open frame before all messages. An error only means that the client has left.
             let _ = self.worker.send(SocketId::of(handle), false, b"o");
             socket.heartbeat_ms = self.worker.net.now_ms() + self.pushpin.sockjs.heartbeat_ms;
         }
@@ -238,7 +238,7 @@ impl Holds<'_> {
         }
     }
 
-    /// Returns the due time of a delayed message.
+    /// Returns a delayed or repeated message with its due time.
     fn due(&mut self, timed: Timed) -> (Timed, u64) {
         let due_ms = self.worker.net.now_ms() + u64::from(timed.timeout_s) * 1_000;
         (timed, due_ms)
@@ -294,7 +294,8 @@ impl Holds<'_> {
         }
     }
 
-    /// Sends messages that are due. Returns true if a request without events is due.
+    /// Sends keep-alive, delayed and heartbeat messages that are due. Returns true if a request without events to the origin is
+    /// due.
     fn send_due(&mut self, handle: RequestId) -> bool {
         let (now_ms, heartbeat_ms) = (self.worker.net.now_ms(), self.pushpin.sockjs.heartbeat_ms);
         let Some(socket) = self.clients.socket(handle) else {

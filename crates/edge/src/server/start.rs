@@ -30,7 +30,7 @@ use crate::upstream::authority::Authority;
 use crate::upstream::route_keys::RouteKeys;
 use crate::upstream::targets::Targets;
 
-/// Backlog of the control port.
+/// Backlog of the control port, in connections.
 const BACKLOG: i32 = 1024;
 
 /// Maximum message size of a client's WebSocket.

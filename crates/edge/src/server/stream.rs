@@ -18,7 +18,7 @@ impl Holds<'_> {
                 let unsent = self.worker.write_held(handle, &content).unwrap_or(0);
                 self.clients.touch_link(self.worker, handle);
                 if unsent > WAITING_BYTES_MAX {
-                    // The engine itself limits the queue, except for rate-limited items and bodies of link responses.
+                    // The engine limits the queue of a client, but not for rate-limited items and bodies of link responses.
                     self.worker.net.count(Counter::DroppedSlow, 1);
                     self.cut_stream_of(handle);
                     return true;
@@ -28,7 +28,7 @@ impl Holds<'_> {
                 self.end_stream_of(handle);
                 return true;
             }
-            // The link returns the item.
+            // The response of the link contains the item.
             Delivery::Act(StreamAction::Hint) if self.clients.has_link(handle) => {
                 self.ask_link(handle);
             }

@@ -1,4 +1,4 @@
-//! Follow-up tasks of an event. The edge runs them in this order after the event.
+//! Tasks that the handling of an event adds. The edge runs them after the event, in the order in which they were added.
 
 use std::collections::VecDeque;
 
@@ -15,9 +15,9 @@ pub(super) enum Task {
     Share(RequestId, Source),
     /// End an exchange whose response is not needed.
     Abandon(ExchangeKey),
-    /// Continue with the queued items of a client.
+    /// Filter and deliver the queued items of a client.
     Filter(RequestId),
-    /// Start filter queries of waiting clients.
+    /// Start the filter queries of clients that wait for the limit of concurrent queries.
     FilterTurns,
 }
 
@@ -25,9 +25,10 @@ pub(super) enum Task {
 pub(super) struct Ask {
     pub owner: Owner,
     pub source: Source,
+    /// Channels and the ids of the last items that the client has received.
     pub last_ids: Vec<(Vec<u8>, Vec<u8>)>,
     pub purpose: Purpose,
-    /// Deadline of the exchange.
+    /// Time at which the exchange fails, on the clock of the engine; `u64::MAX` = never.
     pub deadline_ms: u64,
 }
 

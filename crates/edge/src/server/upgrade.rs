@@ -16,13 +16,14 @@ use crate::upstream::exchange::{Purpose, Step, Stop, UpstreamExchange};
 use crate::upstream::reply::{Phase, borrowed};
 use crate::upstream::response::Head;
 
-/// Maximum size of an origin's message.
+/// Maximum size of an origin's message in bytes.
 const MESSAGE_BYTES_MAX: usize = 4 * 1024 * 1024;
 
-/// Number of bytes queued for an origin at which reading from its client pauses, and vice versa.
+/// Maximum number of bytes queued for an origin. Above it, the edge stops reading from the client. The same limit applies in the
+/// other direction.
 pub(super) const QUEUE_BYTES_MAX: usize = 512 * 1024;
 
-/// Interval at which a slow client is checked.
+/// Interval in milliseconds at which the edge checks whether a slow client has received enough to read from its origin again.
 pub(super) const PAUSE_MS: u64 = 20;
 
 /// Fields of a handshake that the engine writes itself, and fields of WebSocket-over-HTTP.
@@ -88,7 +89,7 @@ impl Turn<'_> {
         Ok(())
     }
 
-    /// Handles frames of the origin.
+    /// Handles frames of the origin's WebSocket.
     pub(super) fn on_frames(&mut self, exchange: &mut UpstreamExchange, bytes: Vec<u8>) -> Step {
         let Owner::Socket(handle) = exchange.owner else {
             return Err(Stop::Over);

@@ -1,4 +1,5 @@
-//! Failure to send a request to any target, by cause. A bad request must not take a target out for other requests.
+//! Handles requests that no target has accepted. Errors of the request itself are reported to the client and do not count against
+//! the targets.
 
 use crate::client::source::Owner;
 use crate::server::turn::Turn;

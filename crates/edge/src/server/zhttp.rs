@@ -58,7 +58,7 @@ impl Turn<'_> {
 }
 
 impl Outbound<'_> {
-    /// Sends a complete request to a target with one reply.
+    /// Sends a complete request to a target that sends one reply.
     pub(super) fn open_zhttp(
         &mut self,
         exchange: &mut UpstreamExchange,
@@ -83,7 +83,7 @@ impl Outbound<'_> {
         self.ask_zhttp(exchange, spec, &forwarded)
     }
 
-    /// Queries the backend at `spec`, which is a service.
+    /// Sends a request to the backend at the ZeroMQ address `spec`.
     fn ask_zhttp(
         &mut self,
         exchange: &mut UpstreamExchange,
@@ -105,7 +105,7 @@ impl Outbound<'_> {
         let body = match &exchange.source.request.body {
             Body::None => Vec::new(),
             Body::Memory(body) => body.clone(),
-            // Bodies for such targets are collected first.
+            // Cannot happen: the edge collects a body for such a target before it sends the request.
             Body::Arriving { .. } => {
                 let reason = format!("zhttpreq/{spec} takes no body that still comes");
                 return Err(UpstreamError::Request(502, reason));
@@ -120,7 +120,7 @@ impl Outbound<'_> {
             self.policy.limits.connect_ms,
             self.policy.limits.response_ms,
         );
-        // The question has its own time-out.
+        // The request at the service has its own time-out.
         exchange.due_ms = u64::MAX;
         let question = Question::Request(exchange.id());
         let asked = self.backends().ask(service, times, question, |id| {
@@ -140,7 +140,7 @@ impl Outbound<'_> {
     }
 }
 
-/// Encodes a request without its number.
+/// Returns the entries of a request. The caller adds the entry `id`.
 fn write(source: &Source, forwarded: &Forwarded, body: Vec<u8>) -> Vec<(Vec<u8>, Value)> {
     let request = &source.request;
     let scheme: &[u8] = if request.is_tls {

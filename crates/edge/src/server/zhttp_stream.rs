@@ -39,7 +39,7 @@ const TURN_BYTES_MAX: usize = 512 * 1024;
 /// Size of a packet in bytes without its content.
 const PACKET_BYTES: usize = 1_024;
 
-/// Time after which a backend with a full queue is tried again.
+/// Time in milliseconds after which sending to a backend with a full queue is tried again.
 const PAUSE_MS: u64 = 20;
 
 impl Edge {
@@ -270,7 +270,7 @@ impl Outbound<'_> {
 }
 
 impl Backends<'_> {
-    /// Cancels a session without an exchange.
+    /// Cancels a backend's session for which no exchange exists here.
     fn refuse_session_packet(&mut self, id: &[u8], packet: &Value) {
         let kind = zhttp::packet::bytes(packet, "type");
         let peer = zhttp::packet::bytes(packet, "from");

@@ -184,7 +184,7 @@ impl Resolver {
     fn learn(&mut self, name: String, found: io::Result<Vec<IpAddr>>, now_ms: u64) {
         self.asked.remove(&name);
         if self.known.len() >= NAMES_MAX && !self.known.contains_key(&name) {
-            // GRIP links name hosts, too, without limit.
+            // Origins choose the hosts in GRIP links, so the number of names has no other limit.
             self.known.clear();
         }
         let known = self.known.entry(name).or_default();
