@@ -7,7 +7,7 @@ use std::collections::HashMap;
 
 /// Maximum number of subscriptions of a channel that is announced immediately.
 const FEW: u64 = 100;
-/// Minimum interval between announcements of a larger channel.
+/// Minimum interval between two announcements of a channel with more subscriptions, in milliseconds.
 const INTERVAL_MS: u64 = 5_000;
 
 /// Announced counts and pending announcements, by ring name.
@@ -29,6 +29,7 @@ impl Counting {
     /// Records a channel's new count; returns true if it has to be announced now.
     pub fn change(&mut self, ring_name: &str, count: u64, now_ms: u64) -> bool {
         let announced = self.announced.get(ring_name).copied();
+        // A channel without an announced count has 0 subscriptions for the receivers.
         let is_known = announced.map_or(0, |it| it.count) == count;
         let due_ms = announced.map_or(0, |it| it.at_ms + INTERVAL_MS);
         if !is_known && count > FEW && now_ms < due_ms {
@@ -58,7 +59,8 @@ impl Counting {
         due
     }
 
-    /// Returns the time of the next announcement if nothing changes. The search is linear, because large channels are few.
+    /// Returns the time of the next announcement if no count changes until then. The search is linear, because few channels have
+    /// more than [`FEW`] subscriptions.
     pub fn due_ms(&self) -> Option<u64> {
         self.late.values().min().copied()
     }

@@ -118,7 +118,8 @@ impl Hub {
         Gateway { worker, hub: self }
     }
 
-    /// Handles an event of the worker. Returns false if the event is not the hub's, or not only the hub's.
+    /// Handles an event of the worker. Returns false if the application has to handle the event, too, or if the event does not
+    /// concern the hub.
     pub fn handle(&mut self, worker: &mut Worker<Tls<Kernel>>, event: Event) -> bool {
         let is_own = match event {
             Event::Request => matches!(
@@ -131,7 +132,7 @@ impl Hub {
             }
             Event::Upgrade => worker.request().handler() == HANDLER_SOCKETS,
             Event::Message | Event::Close => worker.socket_event().handler == HANDLER_SOCKETS,
-            // Messages of the hub are JSON objects; messages of an application are not.
+            // The hub's messages between workers are JSON objects. An application's messages never start with this character.
             Event::PeerMessage => worker.waiting.peer_message().first() == Some(&b'{'),
             Event::Wake => {
                 let now_ms = worker.net.now_ms();
@@ -174,14 +175,14 @@ impl Hub {
         true
     }
 
-    /// Drops the request of a client that has left, if the request waited for its publication or for keys. Returns false if the
-    /// request does not belong to the hub.
+    /// Handles a client that has left while its request waited for a publication or for keys. Returns false if no such request of
+    /// the hub waits.
     fn forgets(&mut self, worker: &mut Worker<Tls<Kernel>>, request: RequestId) -> bool {
         let mut gateway = self.with(worker);
         gateway.forget_publisher(request) || gateway.forget_kept(request)
     }
 
-    /// Returns the time of the next `Event::Wake`. The caller queries it before each event.
+    /// Returns the time at which the hub needs the next `Event::Wake`. The caller calls this before it waits for an event.
     pub fn due(&mut self, worker: &mut Worker<Tls<Kernel>>) -> Deadline {
         self.with(worker).plan_sending();
         let sockjs = self.sockjs.as_ref().map(SockJs::due);
@@ -313,6 +314,7 @@ impl Gateway<'_> {
         self.hub.settings.apps.iter().position(|it| it.id == app)
     }
 
+    /// Sets `send_at_ms` to the time at which counts are sent. Changes are collected for [`SEND_MS`] first.
     fn plan_sending(&mut self) {
         let has_pending_changes = self.hub.owes_hello
             || self.hub.worker_counts.has_changed()
@@ -345,7 +347,7 @@ impl Gateway<'_> {
         self.send_counts_to_workers();
     }
 
-    /// Sends subscription counts of changed channels to webhooks and subscribers.
+    /// Passes changed subscription counts to the webhooks, and announces those that are due to subscribers.
     fn notify_applications(&mut self) {
         let now_ms = self.worker.net.now_ms();
         let worker_counts = &mut self.hub.worker_counts;
@@ -398,7 +400,7 @@ impl Gateway<'_> {
         };
         let count = self.hub.worker_counts.subscriptions(ring_name);
         self.hub.webhooks.send_count(at, channel, count);
-        // In a cache channel, counts would displace the event that the history holds for new subscribers.
+        // A new subscriber of a cache channel receives the newest event in the channel's history. Counts would displace this event.
         let is_cache = ChannelName::new(channel).is_ok_and(ChannelName::is_cache);
         if count == 0 || is_cache {
             return;
@@ -430,7 +432,7 @@ impl Gateway<'_> {
             let hello = self.hub.worker_counts.hello();
             self.hub.owes_hello = !self.send_to_workers(&hello);
             if self.hub.owes_hello {
-                // Receivers drop all counts of this worker when its hello arrives, so the counts have to follow the hello.
+                // The other workers drop all counts of this worker when they receive its hello. So send no counts before the hello.
                 return;
             }
         }

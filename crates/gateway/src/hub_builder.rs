@@ -200,7 +200,7 @@ fn shown(error: impl std::fmt::Display) -> SettingsError {
     SettingsError::new(error.to_string())
 }
 
-/// Removes the position from an error: it refers to JSON that the user never wrote.
+/// Removes line and column from an error. They refer to JSON that the PHP extension has generated.
 fn settings_error(error: serde_json::Error) -> SettingsError {
     let text = error.to_string();
     let end = text.rfind(" at line ").unwrap_or(text.len());

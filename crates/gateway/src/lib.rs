@@ -25,9 +25,10 @@
 //!
 //! # Decisions and their price
 //!
-//! **Counts are sent, not shared.** Each worker sends its changes to the others at most every [`SEND_MS`]. Price:
-//! counts of channels are that old, and each worker stores those of all workers. After a crash, the clients of the
-//! killed worker stay counted until its replacement sends its hello, some milliseconds later.
+//! **Counts are sent, not shared.** Each worker sends its changes to the other workers, at most once per [`SEND_MS`]
+//! milliseconds. Price: a worker's counts of channels may be out of date by this time, and each worker stores the counts
+//! of all workers. After a crash, the clients of the killed worker stay counted until its replacement sends its hello,
+//! some milliseconds later.
 
 #![forbid(unsafe_code)]
 
@@ -62,5 +63,5 @@ pub use posting::open_post;
 pub use sockets::engine_id;
 pub use start::{StartError, run};
 
-/// Milliseconds for which changes of counts are collected before they are sent to the other workers.
+/// Time in milliseconds for which changes of counts are collected before they are sent to the other workers.
 const SEND_MS: u64 = 20;

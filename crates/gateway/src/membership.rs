@@ -12,15 +12,20 @@ pub(crate) struct Membership {
     /// Announcer of this server's counts. Only the first worker has one, until another worker
     /// replaces it.
     pub announcer: Option<NodeAnnouncer>,
+    /// Number of this server in the cluster.
     pub node: u64,
+    /// The setting `cluster_lease_ms`.
     pub lease_ms: u64,
+    /// Time of the next check of the other servers.
     pub look_ms: u64,
+    /// Time of the last check of the other servers.
     pub looked_ms: u64,
     /// Result of the last decision: true if this server does the work that must happen once per
     /// cluster.
     pub is_first: bool,
+    /// Time at which the delivery state of webhooks is sent next; `None` if this server does not send webhooks.
     pub delivery_state_ms: Option<u64>,
-    /// Time before which no message is sent, because the log has just refused one.
+    /// Time before which no counts are sent, because the log is unreachable or has refused a message.
     pub silent_until_ms: u64,
 }
 
@@ -58,7 +63,7 @@ impl Membership {
             u64::MAX
         };
         let delivery_state_ms = self.delivery_state_ms.unwrap_or(u64::MAX);
-        // Wait a moment to combine changes.
+        // Collect changes for a moment, to send fewer messages.
         let soon_ms = announcement_ms.unwrap_or(u64::MAX).min(changes_ms);
         let soon_ms = soon_ms.max(now_ms + SEND_MS).max(self.silent_until_ms);
         soon_ms.min(delivery_state_ms).min(self.look_ms)

@@ -1,4 +1,5 @@
-//! Names of application channels on the ring: two applications may have channels of the same name.
+//! Names of application channels on the ring. They start with a prefix of the application, because two applications may have
+//! channels of the same name.
 
 use fermata_pusher::App;
 

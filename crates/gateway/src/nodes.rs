@@ -17,15 +17,15 @@ use crate::counts::Counts;
 const NAMES_PER_MESSAGE: usize = 100;
 /// Maximum number of servers stored. The engine has the same limit for servers with members.
 const NODES_MAX: usize = 64;
-/// Interval of requests to a server that does not respond.
+/// Interval in milliseconds after which the counts of a server that did not respond are requested again.
 pub(crate) const ASK_AGAIN_MS: u64 = 2_000;
 /// Time in milliseconds that the workers of a server have to send their counts to a new announcer.
 const SETTLE_MS: u64 = 500;
-/// Minimum interval between two full reports, regardless of the number of requests.
+/// Minimum interval in milliseconds between two full reports, regardless of the number of requests.
 const WHOLE_MS: u64 = 1_000;
-/// Time in milliseconds that the other servers have to respond to a request to all servers.
+/// Time in milliseconds that this server waits for responses after it has requested the counts of all servers.
 const KNOWN_MS: u64 = 1_500;
-/// Number of signs of life per lease.
+/// Number of messages without counts ([`NodeMessage::Alive`]) that a server sends within the lease.
 pub(crate) const LOOKS_PER_LEASE: u64 = 3;
 
 /// Identifies an announcer and the position of a message in its sequence.
@@ -44,7 +44,7 @@ pub struct AnnouncementId {
 /// Content of a message between servers.
 #[derive(Debug, Deserialize, PartialEq, Serialize)]
 pub enum NodeMessage {
-    /// A sign of life.
+    /// The server is running. Sent if it has no counts to send.
     Alive {},
     /// Counts by name, as in `worker_counts::WorkerMessage::Counts`.
     Counts {
@@ -86,12 +86,16 @@ impl ChangedNames {
 
 #[derive(Debug)]
 struct Node {
+    /// Announcer of the server, and the number of its newest message.
     announcement: AnnouncementId,
+    /// Time at which the last message was received.
     received_ms: u64,
+    /// Time at which the counts were requested last.
     asked_ms: Option<u64>,
     counts: Counts,
     /// Counts of a full report that is not complete yet.
     staging: Option<Counts>,
+    /// True if no message was missed since the last full report.
     is_whole: bool,
 }
 
@@ -129,6 +133,7 @@ impl Nodes {
             staging: None,
             is_whole: false,
         });
+        // A message of an announcer that was replaced.
         if announcement.life < node.announcement.life {
             return touched;
         }
@@ -146,6 +151,7 @@ impl Nodes {
             NodeMessage::Alive {} => node.announcement.number,
             NodeMessage::Counts { .. } => node.announcement.number + 1,
         };
+        // At least one message was missed. `unknown` then returns this server, so that its counts are requested.
         if announcement.number > next {
             node.staging = None;
             node.is_whole = false;
@@ -174,6 +180,7 @@ impl Nodes {
         if whole.ends
             && let Some(staging) = node.staging.take()
         {
+            // Names that are not in the full report are dropped with the previous counts.
             touched.add(&node.counts);
             node.counts = staging;
             node.is_whole = true;
@@ -182,7 +189,7 @@ impl Nodes {
         touched
     }
 
-    /// Restarts every server's lease, because no message could arrive until now.
+    /// Restarts the lease of every server, because this worker could receive no message until now.
     pub fn renew_leases(&mut self, now_ms: u64) {
         for node in self.nodes.values_mut() {
             node.received_ms = now_ms;
@@ -281,13 +288,18 @@ fn take_part(names: &mut HashSet<String>, count: impl Fn(&str) -> u64) -> Vec<(S
 #[derive(Debug)]
 pub struct NodeAnnouncer {
     announcement: AnnouncementId,
+    /// Time at which this announcer started.
     began_ms: u64,
     pending_changes: PendingChanges,
     /// Names still to be sent while a full report is in progress.
     whole: Option<PendingChanges>,
+    /// True if a full report has to be sent.
     owes_whole: bool,
+    /// Time at which the last full report started; `None` before the first one.
     whole_ms: Option<u64>,
+    /// Time at which the counts of all servers were requested; `None` if they were not.
     asked_all_ms: Option<u64>,
+    /// Time of the last message; 0 if one has to be sent immediately.
     alive_ms: u64,
 }
 
@@ -320,7 +332,7 @@ impl NodeAnnouncer {
         self.owes_whole = true;
     }
 
-    /// Returns true if the counts of all servers still have to be requested.
+    /// Returns true if the counts of all servers were not requested yet.
     pub fn owes_question(&self) -> bool {
         self.asked_all_ms.is_none()
     }
@@ -374,7 +386,7 @@ impl NodeAnnouncer {
         self.whole_ms.is_some()
     }
 
-    /// Returns the next message to send. Returns `None` if there is none. `has` provides the sums over this server's workers.
+    /// Returns the next message to send; `None` if there is none now. `has` provides the sums over this server's workers.
     pub fn next(
         &mut self,
         has: &impl Has,
@@ -416,7 +428,7 @@ impl NodeAnnouncer {
         Some((self.announcement, node_message))
     }
 
-    /// Handles a message that could not be sent: a full report follows later.
+    /// Handles a message that could not be sent. Its number is used up, so a full report replaces a lost message of counts.
     pub fn put_back(&mut self, node_message: &NodeMessage) {
         self.alive_ms = 0;
         if let NodeMessage::Counts { .. } = node_message {

@@ -16,7 +16,7 @@ pub(crate) struct Publication {
     pub data: String,
     /// The engine's id of a socket that must not receive the event. Empty means no such socket.
     pub except: String,
-    /// True if the request fails if this event is not published.
+    /// True if the request fails when this event cannot be published.
     pub is_essential: bool,
 }
 
@@ -56,9 +56,11 @@ pub(crate) struct Post {
     pub reply: Reply,
     /// Events that were not passed to the engine yet.
     pub left: VecDeque<Publication>,
-    /// Number of handed events without acknowledgement.
+    /// Number of events that were passed to the engine and that the log has not acknowledged.
     pub pending: usize,
+    /// Time at which the request arrived.
     pub began_ms: u64,
+    /// True if the engine treats the request as waiting.
     pub is_deferred: bool,
     /// Id of the first event.
     pub id: Option<String>,
@@ -79,22 +81,25 @@ pub(crate) struct Posts {
     pub posts: HashMap<u64, Post>,
     /// Records by the number under which this worker published them.
     pub pending_records: HashMap<u64, PendingRecord>,
+    /// Last number of a post or record.
     pub last: u64,
-    /// Time of the next check, for records without acknowledgement.
+    /// Time of the next check for records without acknowledgement and for events that found no room.
     pub due_ms: Option<u64>,
 }
 
 impl Posts {
-    /// Returns the latest time of the next check.
+    /// Returns the time of the next check.
     pub fn due_ms(&self) -> Option<u64> {
         self.due_ms
     }
 
+    /// Returns an unused number for a post or record.
     pub fn number(&mut self) -> u64 {
         self.last += 1;
         self.last
     }
 
+    /// Schedules a check at `at_ms`, unless an earlier check is scheduled.
     pub fn look_at(&mut self, at_ms: u64) {
         self.due_ms = Some(self.due_ms.map_or(at_ms, |due_ms| due_ms.min(at_ms)));
     }

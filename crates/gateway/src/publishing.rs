@@ -1,7 +1,7 @@
 //! Publishing in a cluster. The log acknowledges an event later, and the worker serves other clients until then.
 //!
-//! All events of a request are passed to the engine immediately and in order. The response is sent when the log has accepted all of
-//! them or has refused one.
+//! The events of a request are passed to the engine in order, without waiting for acknowledgements in between. The response is sent
+//! when the log has accepted all of them or has refused one.
 
 use std::collections::VecDeque;
 
@@ -16,7 +16,7 @@ use crate::posts::{PendingRecord, Post, Publication, Reply};
 
 /// Maximum number of waiting posts of a worker. Further posts are refused immediately.
 const POSTS_MAX: usize = 1024;
-/// Delay before an event that found no room is tried again.
+/// Delay in milliseconds before an event that found no room is tried again.
 const RETRY_MS: u64 = 5;
 
 impl Gateway<'_> {
@@ -81,13 +81,14 @@ impl Gateway<'_> {
         let Some(post) = post.filter(|post| post.is_deferred) else {
             return false;
         };
-        // Continue to publish the events of the request.
+        // Keep the post: its events are still published, but no response is sent.
         post.reply = Reply::Nothing;
         post.is_deferred = false;
         self.worker.drop_request(handle);
         true
     }
 
+    /// Passes the remaining events of a post to the engine, until one finds no room.
     fn hand_over(&mut self, number: u64) {
         let wait_ms = self.worker.settings().publish_wait_ms_max;
         loop {
@@ -135,7 +136,7 @@ impl Gateway<'_> {
         self.settle_post(number);
     }
 
-    /// Checks whether a record was acknowledged or refused.
+    /// Completes a record if the log has acknowledged or refused it, or if its wait has timed out.
     fn end_pending_record(&mut self, user: u64) {
         let posts = &mut self.hub.posts;
         let Some(pending_record) = posts.pending_records.get(&user) else {
@@ -191,7 +192,7 @@ impl Gateway<'_> {
         if let Some(request) = post.reply.request()
             && !std::mem::replace(&mut post.is_deferred, true)
         {
-            // An error means that the client has left; its event follows.
+            // An error means that the client has left, which `Event::Gone` reports.
             let _ = self.worker.defer(request);
         }
     }

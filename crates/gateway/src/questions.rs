@@ -1,4 +1,4 @@
-//! The HTTP API for applications' backends.
+//! The HTTP API for the backends of Pusher applications: publishing events, and queries about channels, users and connections.
 
 use fermata_engine::{Message, PublishFailure, RequestId};
 use fermata_pusher::App;

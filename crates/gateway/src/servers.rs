@@ -6,7 +6,7 @@ use crate::gateway::Gateway;
 use crate::nodes::{AnnouncementId, LOOKS_PER_LEASE, NodeAnnouncer, NodeMessage};
 use crate::worker_counts::WorkerMessage;
 
-/// Interval at which the sending server publishes the delivery state of webhooks.
+/// Interval in milliseconds at which the server that sends webhooks publishes their delivery state.
 const DELIVERY_STATE_MS: u64 = 100;
 /// Interval in milliseconds at which a worker with incomplete counts of other servers checks them.
 const LEARNING_MS: u64 = 250;
@@ -97,6 +97,7 @@ impl Gateway<'_> {
         let lease_ms = member.lease_ms;
         let pause_ms = now_ms - std::mem::replace(&mut member.looked_ms, now_ms);
         let nodes = self.hub.worker_counts.nodes();
+        // This worker received no messages because the log was unreachable, or may not have read them because it was suspended.
         if !is_ready || pause_ms > lease_ms / 2 {
             nodes.renew_leases(now_ms);
         }
@@ -119,6 +120,7 @@ impl Gateway<'_> {
         self.send_delivery_state(now_ms);
     }
 
+    /// Pauses the messages of counts, because the log is unreachable or has refused a message.
     fn fall_silent(&mut self, now_ms: u64) {
         if let Some(member) = &mut self.hub.member {
             member.silent_until_ms = now_ms + LEARNING_MS;
@@ -129,6 +131,7 @@ impl Gateway<'_> {
         self.hub.member.as_mut()?.announcer.as_mut()
     }
 
+    /// Requests the counts of all servers once, and the counts of servers that are incomplete.
     fn ask_servers(&mut self, now_ms: u64) {
         let owes = self.announcer().is_some_and(|it| it.owes_question());
         if owes
@@ -142,6 +145,7 @@ impl Gateway<'_> {
         }
     }
 
+    /// Sends this server's messages that are due, until the log refuses one.
     fn speak(&mut self, now_ms: u64, lease_ms: u64) {
         let pending_changes = self.hub.worker_counts.take_pending_changes();
         if let Some(announcer) = self.announcer() {
@@ -184,6 +188,8 @@ impl Gateway<'_> {
         };
         let nodes = self.hub.worker_counts.nodes();
         let was_first = member.is_first;
+        // A server takes over only after it has received the counts of all servers. Before, it would announce counts that are too
+        // low.
         member.is_first = is_ready
             && announcer.is_first(nodes)
             && (was_first || announcer.knows_all(nodes, now_ms));
@@ -193,7 +199,7 @@ impl Gateway<'_> {
         let is_first = member.is_first;
         self.hub.webhooks.set_role(is_first);
         if is_first {
-            // The previous sender may have announced other counts for some channels.
+            // The counts that the previous server announced last are unknown here, so announce the counts of all channels again.
             self.hub.counting.clear();
             self.hub.worker_counts.touch_channels();
         }

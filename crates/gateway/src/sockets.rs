@@ -13,15 +13,16 @@ use crate::gateway::{Gateway, Session};
 use crate::names::{ring_name, user_name};
 use crate::worker_counts::WorkerMessage;
 
-/// Name of an unnamed event, as in `EventSource`.
+/// Name under which clients receive an event without a name, as in `EventSource`.
 pub(crate) const UNNAMED: &str = "message";
 
-/// Numbers of newest events searched for one that a publisher sent to a cache channel. The second number is for a channel in which
-/// clients sent all of the first few: one client may send that many per minute.
+/// Numbers of newest events of a cache channel that are searched for an event of a publisher. The second number applies if clients
+/// have sent all of the newest events: one client may send about as many per minute.
 const CACHED_MAX: [usize; 2] = [8, 1024];
 
 impl Gateway<'_> {
-    /// Accepts a handshake. Errors are reported over the WebSocket, where clients can read them.
+    /// Accepts a handshake. Errors are reported over the WebSocket, because browsers do not show scripts the HTTP response of a
+    /// handshake.
     pub(crate) fn on_handshake(&mut self) {
         let view = self.worker.request();
         let handle = view.handle();
@@ -95,7 +96,7 @@ impl Gateway<'_> {
         let event = self.worker.socket_event();
         let (socket, text) = (event.socket, event.payload);
         let Some(secret) = self.hub.sessions.get(&socket).map(|it| it.secret) else {
-            // A refused client sent a message before it read the refusal.
+            // The client was refused, and has sent this message before it received the error.
             return;
         };
         let Some(socket_id) = self.socket_id(socket, secret) else {
@@ -148,7 +149,7 @@ impl Gateway<'_> {
     pub(crate) fn on_close(&mut self) {
         let socket = self.worker.socket_event().socket;
         let Some(session) = self.hub.sessions.remove(&socket) else {
-            // Refused before a session was created.
+            // The client was refused before a session was created.
             return;
         };
         let settings = std::rc::Rc::clone(&self.hub.settings);
@@ -238,7 +239,7 @@ impl Gateway<'_> {
         let info = subscribe.member.as_ref().map(|it| it.user_info.to_string());
         let formerly = subscribe.formerly.map(to_engine);
         if subscribe.member.is_some() && !self.worker.channels.is_presence_known() {
-            // This server has just started. Clients reconnect to this server or to another one.
+            // This server has just started. The client reconnects, possibly to another server.
             let text = "the members on other servers are not known yet; reconnect in a moment";
             self.refuse(socket, Code::OverCapacity, text);
             return;
@@ -262,7 +263,8 @@ impl Gateway<'_> {
             formerly: formerly.as_ref().map(String::as_bytes),
             format: Format::Own,
         };
-        // Members are complete only after the join. Channels without presence are confirmed immediately.
+        // The confirmation of a presence channel lists its members, so it follows after the join. Confirm other channels before the
+        // join, because the join may send missed events.
         let is_presence = subscribe.member.is_some();
         if !is_presence {
             let text = frame::subscription_succeeded(&subscribe.channel, None);
@@ -270,7 +272,7 @@ impl Gateway<'_> {
         }
         match self.worker.join_channel(socket, &join) {
             Ok(()) => {}
-            // The close event follows. It subtracts what was counted.
+            // The socket is closed. `on_close` follows and must not subtract this subscription, which was not counted yet.
             Err(SendError::Gone) => return self.forget(socket, &subscribe.channel),
             Err(refusal @ (SendError::Misuse(_) | SendError::Backpressure(_))) => {
                 self.undo(socket, &subscribe.channel, &refusal.to_string());
@@ -280,7 +282,8 @@ impl Gateway<'_> {
         self.hub.worker_counts.subscribe(&ring);
         if is_presence {
             let mut members = self.members(&ring, members_max);
-            // In a cluster the join arrives a moment later, but the list must already contain the client.
+            // In a cluster, the table of members contains the client only after the join has passed the log. The list must already
+            // contain the client.
             if let Some(own) = &subscribe.member
                 && !members.iter().any(|(user, _)| *user == own.user_id)
             {
@@ -304,7 +307,7 @@ impl Gateway<'_> {
         };
         let ring = ring_name(self.app(session.app), channel);
         self.hub.worker_counts.unsubscribe(&ring);
-        // The result does not matter: the socket is subscribed, or closing.
+        // Ignore the result: the socket has left the channel, or is closing.
         let _ = self.worker.leave_channel(socket, ring.as_bytes());
     }
 
@@ -378,14 +381,14 @@ impl Gateway<'_> {
     /// Sends an error and closes the connection.
     fn refuse(&mut self, socket: SocketId, code: Code, text: &str) {
         self.send(socket, &frame::error(Some(code), text));
-        // The result does not matter: the socket is open, or already closed.
+        // Ignore the result: an error means that the socket is already closed.
         let _ = self
             .worker
             .disconnect(socket, code.number(), text.as_bytes());
     }
 
     pub(crate) fn send(&mut self, socket: SocketId, text: &str) {
-        // A closed socket has an event of its own, and the engine closes a client that reads too slowly.
+        // Ignore the result: a closed socket is reported by `Event::Close`, and the engine closes a client that reads too slowly.
         let _ = self.worker.send(socket, false, text.as_bytes());
     }
 

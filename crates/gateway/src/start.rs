@@ -21,8 +21,9 @@ use crate::sockets::UNNAMED;
 use crate::sockjs::opening as sockjs;
 use crate::webhooks::Prepared;
 
-/// Room for an event's name and for messages between workers.
+/// Minimum of `event_bytes_max`, because messages between workers have to fit into one record.
 pub(crate) const EVENT_BYTES_MIN: usize = 64 * 1024;
+/// Room for an event's name, in bytes.
 pub(crate) const EVENT_BYTES_MORE: usize = 4 * 1024;
 
 /// Minimum backlog of a slow client: the engine's default.
@@ -334,7 +335,7 @@ fn write_message(apps: &[App], event: &ChannelEvent<'_>, out: &mut Vec<u8>) -> b
     true
 }
 
-/// Data on the ring was checked to be UTF-8.
+/// Returns data of the ring as text. The hub has checked that the data is UTF-8.
 fn text(bytes: &[u8]) -> &str {
     std::str::from_utf8(bytes).unwrap_or_default()
 }

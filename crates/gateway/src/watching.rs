@@ -1,4 +1,4 @@
-//! Watchlists: which users the clients of this worker watch for being online.
+//! Watchlists: the users about whom clients of this worker are notified when they come online or go offline.
 
 use std::collections::{HashMap, HashSet};
 

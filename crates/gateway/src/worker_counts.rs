@@ -263,7 +263,7 @@ impl WorkerCounts {
                     }
                     self.touched_users.extend(counts.users.into_keys());
                 }
-                // In addition to pending changes, which hold the names whose count became zero.
+                // Add all names to the changed names, which may already contain names whose count has become zero.
                 let apps = self.own.connections.keys().cloned();
                 self.changed_apps.extend(apps);
                 let channels = self.own.channels.keys().cloned();

@@ -322,7 +322,7 @@ impl Gateway<'_> {
         let unread = unread.unwrap_or_default();
         match unread.iter().find(is_it) {
             Some(past) => past.id.clone(),
-            // In version 1.0, ids chosen by the hub are fragments.
+            // In version 1.0, ids that the hub assigns start with "#".
             None => id.strip_prefix('#').unwrap_or(id).to_owned(),
         }
     }
@@ -370,8 +370,8 @@ impl Gateway<'_> {
     /// Publishes an update, also to the channels that share its topics. Returns the update's id.
     pub(crate) fn publish_everywhere(&mut self, update: &Update) -> Result<String, PublishFailure> {
         let len = update.to_name().len() + update.data.len();
-        // The wait for the update's acknowledgement also covers the channel events published before it. So these events precede all
-        // events that are published later on any server. An update that is too large must not reach the channels either.
+        // In a cluster, publish to the channels first. The log stores records in order, so the acknowledgement of the update covers
+        // the channel events, too. Check the size before, because an update that is too large must not reach the channels either.
         let is_first = self.is_in_cluster() && len <= self.worker.settings().event_bytes_max;
         if is_first {
             self.publish_to_channels(update);

@@ -110,7 +110,7 @@ impl Gateway<'_> {
         true
     }
 
-    /// Responds with a frame.
+    /// Responds to a polling request with a SockJS frame.
     pub(super) fn answer_frame(&mut self, handle: RequestId, frame: &str) {
         self.forget_waiting(handle);
         let body = format!("{frame}\n");

@@ -28,12 +28,14 @@ const HEAD_END: &[u8] = b"\r\n\r\n";
 /// Maximum number of bytes per read.
 const READ_BYTES: usize = 16 * 1024;
 
-/// Close codes: the WebSocket ended without a close frame; the client sends faster than the server reads.
+/// Close code if the WebSocket ended without a close frame.
 const AWAY: u16 = 1001;
+/// Close code if the client sends faster than the server reads.
 const FLOODED: u16 = 1008;
 
-/// The first frame of a session, and the first frame of each later stream.
+/// First frame of a session.
 const OPEN: &str = "o";
+/// Heartbeat frame, and first frame of each later stream of a session.
 const BEAT: &str = "h";
 
 /// Response to a page that uses a session of another origin.
@@ -127,7 +129,7 @@ impl Gateway<'_> {
         self.pump_session(id);
     }
 
-    /// A stream's client has received the previous piece.
+    /// Handles a stream whose client has received the previous piece.
     pub(super) fn on_session_taken(&mut self, id: u64, handle: RequestId) {
         if let Some(session) = self.session(id)
             && session.flow.as_ref().is_none_or(|it| it.handle != handle)
@@ -141,7 +143,7 @@ impl Gateway<'_> {
         }
     }
 
-    /// The client of a request or stream left.
+    /// Handles the disconnect of the client of a request or stream.
     pub(super) fn on_session_left(&mut self, id: u64, handle: RequestId) {
         let now_ms = self.worker.net.now_ms();
         if let Some(sockjs) = &mut self.hub.sockjs {
@@ -304,7 +306,7 @@ impl Gateway<'_> {
                 if let Some(sockjs) = &mut self.hub.sockjs {
                     sockjs.requests.remove(&handle);
                 }
-                // The result does not matter here and below: the stream is open, or already closed.
+                // Ignore the result here and below: an error means that the stream is already closed.
                 let _ = self.worker.end_stream(handle);
             }
             Due::Over => self.forget_session(id),
@@ -445,7 +447,7 @@ impl Gateway<'_> {
             return;
         };
         let Ok(taken) = self.worker.net.write_stream(flow.handle, &flow.rest) else {
-            // The client has left; its event follows.
+            // The client has left, which a later event reports.
             return;
         };
         flow.rest.drain(..taken);

@@ -40,7 +40,7 @@ use sender::Sender;
 
 /// Maximum number of webhooks of all applications; each has a thread.
 pub(crate) const WEBHOOKS_MAX: usize = 32;
-/// Enough for a request over TLS.
+/// Stack size of a webhook's thread in bytes. A request over TLS needs less.
 const STACK_BYTES: usize = 512 * 1024;
 /// Maximum time for sending the remaining events when the worker stops.
 const FINISH: Duration = Duration::from_secs(2);
@@ -209,7 +209,7 @@ fn begin<D: Driver>(
 }
 
 impl Webhooks {
-    /// Passes a channel's number of subscriptions to the webhooks for occupancy.
+    /// Passes a channel's number of subscriptions to the webhooks that request `channel_occupied` or `channel_vacated` events.
     pub fn set_count(&self, app: usize, channel: &str, count: u64) {
         for sender in self.of(app, &[Kind::ChannelOccupied, Kind::ChannelVacated]) {
             sender.inbox.set_count(channel, count);
@@ -217,7 +217,7 @@ impl Webhooks {
         }
     }
 
-    /// Passes a channel's number of subscriptions to the webhooks for counts.
+    /// Passes a channel's number of subscriptions to the webhooks that request `subscription_count` events.
     pub fn send_count(&self, app: usize, channel: &str, count: u64) {
         for sender in self.of(app, &[Kind::SubscriptionCount]) {
             sender.inbox.send_count(channel, count);
@@ -237,7 +237,7 @@ impl Webhooks {
         self.senders.is_empty()
     }
 
-    /// Sets whether this server is the one in the cluster that sends.
+    /// Sets the role of this server's senders. `sends` is true if this server sends the webhooks of the cluster.
     pub fn set_role(&self, sends: bool) {
         for sender in &self.senders {
             sender

@@ -19,23 +19,25 @@ use super::journal::OccupancyState;
 use super::kept::Kept;
 use crate::names;
 
-/// Maximum number of events in one post, and maximum size in bytes of the client events in one post.
+/// Maximum number of events in one post.
 const BATCH_EVENTS_MAX: usize = 50;
+/// Maximum size of the client events in one post, in bytes.
 const BATCH_BYTES_MAX: usize = 256 * 1024;
 /// Time for which an event waits for further events.
 const BATCH_WAIT: Duration = Duration::from_millis(50);
 /// Maximum number of queued bytes of client events.
 const QUEUE_BYTES_MAX: usize = 16 * 1024 * 1024;
-/// Pause after a failed post: the first and the longest.
+/// Pause after the first failed post.
 const PAUSE_MIN: Duration = Duration::from_millis(200);
+/// Maximum pause after a failed post.
 const PAUSE_MAX: Duration = Duration::from_secs(10);
 /// Maximum time between two checks of the sources, if the worker sends no wake-up.
 const LOOK: Duration = Duration::from_secs(60);
 /// Minimum interval between log messages about a failing backend.
 const LOG_AGAIN: Duration = Duration::from_secs(60);
-/// Maximum number of channels that became occupied while another server sends, and that it has not reported yet.
+/// Maximum number of channels in `seen`: they became occupied while another server sends, and it has not reported them yet.
 const SEEN_MAX: usize = 100_000;
-/// Time after which a vacated channel is dropped from `seen`: longer than a server may be silent.
+/// Time in milliseconds after which a vacated channel is dropped from `seen`: longer than a server may be silent.
 const SEEN_MS: u64 = 60_000;
 /// Maximum number of ring records read before a post.
 const READ_MAX: usize = 4096;
@@ -246,7 +248,7 @@ impl Sender {
                 self.log(LogLevel::Info, "is sent by another server of the cluster");
             }
             Role::Alone | Role::Sends => {
-                // Counts that are already in the inbox belong to the sender.
+                // Apply the reports that are still in the inbox: the previous server has sent these events.
                 self.learn();
                 for (channel, _) in std::mem::take(&mut self.seen) {
                     self.note(&channel, OccupancyState::Doubtful);
