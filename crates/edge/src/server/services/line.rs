@@ -25,7 +25,7 @@ impl Backends<'_> {
         let now_ms = self.worker.net.now_ms();
         for (service, mut queue) in std::mem::take(&mut self.services.outbox) {
             while let Some(waiting) = queue.front() {
-                // Questions of this worker itself are ended by the timer.
+                // The timer ends questions of this worker.
                 let is_late = waiting.id == 0 && waiting.due_ms <= now_ms;
                 if !is_late && !self.send_question(service, waiting, now_ms) {
                     // Later questions in the queue are for the same service.
@@ -136,7 +136,7 @@ impl Backends<'_> {
                     None
                 }
                 Some(it) if self.ports.send(self.worker, it, &[b"", &payload]) => None,
-                // Later packets of the session would have wrong sequence numbers.
+                // Without this packet, the sequence numbers of the session's later packets would be wrong.
                 Some(_) => refusal(&payload, LOST),
             };
         }
@@ -204,7 +204,7 @@ impl Backends<'_> {
         })
     }
 
-    /// Returns a question to another worker after the question's time-out.
+    /// Notifies another worker that its question has timed out.
     fn return_question(&mut self, waiting: &Waiting) {
         if let [wire, _, payload] = &waiting.parts[..]
             && let Some(wire) = wire.first_chunk::<8>()

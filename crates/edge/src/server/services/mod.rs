@@ -1,10 +1,10 @@
 //! Services queried over ZeroMQ, each question with a time-out.
 //!
-//! The edge binds, and services connect as REP. Several services at one address are used in turn. The publishing worker has the
-//! ports. Questions of other workers go through it over a Unix socket, with an envelope that the reply contains again (`line`).
-//! Service 0 keeps sessions (`state`). The others are the targets `zhttpreq/…` (`zhttp`) and `zhttp/…` (`zhttp_stream`). Each
-//! target `zhttp/…` has three ports: the first sends requests to any backend, the second sends further packets of a session to its
-//! backend, and the third receives all packets of backends.
+//! The edge binds ports, and services connect to them as REP. If several services connect to one port, the edge queries them in
+//! turn. The publishing worker has the ports. Other workers send their questions to it over a Unix socket. An envelope identifies
+//! the worker, and the reply contains the same envelope (`line`). Service 0 stores sessions (`state`). The others are the targets
+//! `zhttpreq/…` (`zhttp`) and `zhttp/…` (`zhttp_stream`). Each target `zhttp/…` has three ports: the first sends requests to any
+//! backend, the second sends further packets of a session to its backend, and the third receives all packets of backends.
 
 mod line;
 

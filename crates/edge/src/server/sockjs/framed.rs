@@ -1,4 +1,4 @@
-//! WebSockets with SockJS framing: messages in arrays, and a letter for other frames.
+//! WebSockets with SockJS framing: a frame is a JSON array of messages, or a letter for a control frame.
 
 use fermata_engine::{RequestId, SocketId};
 use fermata_grip::item::MessageKind;

@@ -14,7 +14,7 @@ use crate::timers::Timer;
 use crate::upstream::connections::{Connections, WireUse};
 use crate::upstream::reply::FAILED;
 
-/// Bytes read at a time.
+/// Maximum number of bytes per read.
 const READ_BYTES: usize = 16 * 1024;
 
 impl Edge {

@@ -22,7 +22,7 @@ use crate::server::figures::{connected, minutes};
 use crate::server::notices::Reports;
 use crate::timers::Timer;
 
-/// Interval at which due packets are sent.
+/// Interval in milliseconds at which due packets are sent.
 const TICK_MS: u64 = 1_000;
 
 /// Returns the counters whose differences are reported: requests, minutes, received, sent.
@@ -78,7 +78,7 @@ fn transport(mode: Mode) -> Transport {
     }
 }
 
-/// Converts to seconds, rounding up.
+/// Converts milliseconds to seconds, rounding up.
 fn seconds(ms: u64) -> u64 {
     ms.div_ceil(1_000)
 }
