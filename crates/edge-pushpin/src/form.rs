@@ -1,5 +1,7 @@
 //! Forms as browsers encode them, in bodies and queries.
 
+use fermata_proto::percent::decode_leniently;
+
 /// Returns decoded names and values. A name without `=` has an empty value.
 pub fn pairs(form: &[u8]) -> impl Iterator<Item = (Vec<u8>, Vec<u8>)> {
     let plain = |text: &[u8]| {
@@ -7,32 +9,13 @@ pub fn pairs(form: &[u8]) -> impl Iterator<Item = (Vec<u8>, Vec<u8>)> {
             .iter()
             .map(|&byte| if byte == b'+' { b' ' } else { byte })
             .collect();
-        decoded(&spaced)
+        decode_leniently(&spaced)
     };
     form.split(|&byte| byte == b'&').map(move |pair| {
         let at = pair.iter().position(|&byte| byte == b'=');
         let (name, value) = pair.split_at(at.unwrap_or(pair.len()));
         (plain(name), plain(value.get(1..).unwrap_or_default()))
     })
-}
-
-/// Decodes percent escapes in a part of a query; invalid escapes stay unchanged.
-pub fn decoded(text: &[u8]) -> Vec<u8> {
-    let digit = |at: usize| (*text.get(at)? as char).to_digit(16);
-    let (mut out, mut at) = (Vec::with_capacity(text.len()), 0);
-    while let Some(&byte) = text.get(at) {
-        match (byte, digit(at + 1), digit(at + 2)) {
-            (b'%', Some(high), Some(low)) => {
-                out.push((high * 16 + low) as u8);
-                at += 3;
-            }
-            _ => {
-                out.push(byte);
-                at += 1;
-            }
-        }
-    }
-    out
 }
 
 #[cfg(test)]

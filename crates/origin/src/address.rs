@@ -6,6 +6,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use fermata_grip::encoding::to_base64;
 use fermata_grip::sig::{self, Claims, FileError, Key, KeyError, SignError};
 use fermata_grip::zmtp::Endpoint;
+use fermata_proto::percent;
 
 /// Validity of our tokens, in seconds.
 const TOKEN_LIFETIME_S: u64 = 600;
@@ -367,19 +368,7 @@ fn host_and_port(authority: &str, port_default: u16) -> Result<(String, u16), Ur
 
 /// Decodes percent escapes.
 fn decode(text: &str) -> Result<String, AddressProblem> {
-    let mut bytes = text.bytes();
-    let mut out = Vec::with_capacity(text.len());
-    while let Some(byte) = bytes.next() {
-        if byte != b'%' {
-            out.push(byte);
-            continue;
-        }
-        let mut digit = || bytes.next().and_then(|byte| char::from(byte).to_digit(16));
-        match (digit(), digit()) {
-            (Some(high), Some(low)) => out.push((high << 4 | low) as u8),
-            _ => return Err(AddressProblem::Percent),
-        }
-    }
+    let out = percent::decode_text(text.as_bytes()).ok_or(AddressProblem::Percent)?;
     String::from_utf8(out).map_err(|_| AddressProblem::Encoding)
 }
 

@@ -1,4 +1,4 @@
-//! Percent decoding of paths (RFC 3986, section 2.1).
+//! Percent decoding (RFC 3986, section 2.1).
 //!
 //! A path must have the same meaning for every proxy and server that receives it. A proxy with rules for paths resolves dot
 //! segments first, but forwards the path as sent. `/admin/../open` is then `/open` for the proxy, but may be below `/admin` for the
@@ -52,18 +52,45 @@ pub fn decode_path(
     Ok(has_escapes)
 }
 
+/// Decodes a text. Returns `None` for an escape without two hexadecimal digits.
+#[must_use]
+pub fn decode_text(text: &[u8]) -> Option<Vec<u8>> {
+    let (mut out, mut rest) = (Vec::with_capacity(text.len()), text);
+    while let Some(at) = memchr::memchr(b'%', rest) {
+        out.extend_from_slice(&rest[..at]);
+        out.push(escape(&rest[at..])?);
+        rest = &rest[at + 3..];
+    }
+    out.extend_from_slice(rest);
+    Some(out)
+}
+
+/// Decodes a text as browsers do: an escape without two hexadecimal digits stays unchanged.
+#[must_use]
+pub fn decode_leniently(text: &[u8]) -> Vec<u8> {
+    let (mut out, mut rest) = (Vec::with_capacity(text.len()), text);
+    while let Some(&first) = rest.first() {
+        let escaped = escape(rest);
+        out.push(escaped.unwrap_or(first));
+        rest = &rest[if escaped.is_some() { 3 } else { 1 }..];
+    }
+    out
+}
+
+/// Returns the byte of the escape with which the text starts.
+fn escape(text: &[u8]) -> Option<u8> {
+    let [b'%', high, low, ..] = *text else {
+        return None;
+    };
+    Some(hex_value(high)? << 4 | hex_value(low)?)
+}
+
 fn decode(path: &[u8], out: &mut Vec<u8>, slashes: &mut Vec<u32>) -> Result<(), Refusal> {
     out.reserve(path.len());
     let mut rest = path;
     while let Some(at) = memchr::memchr(b'%', rest) {
         out.extend_from_slice(&rest[..at]);
-        let byte = match rest[at..] {
-            [b'%', high, low, ..] => match (hex_value(high), hex_value(low)) {
-                (Some(high), Some(low)) => high << 4 | low,
-                _ => return Err(Refusal::PercentEncoding),
-            },
-            _ => return Err(Refusal::PercentEncoding),
-        };
+        let byte = escape(&rest[at..]).ok_or(Refusal::PercentEncoding)?;
         match byte {
             0 => return Err(Refusal::PathNul),
             // Targets are far shorter than 4 GiB; the check excludes silent wrapping.
@@ -103,6 +130,23 @@ mod tests {
         for (path, decoded, slashes) in cases {
             let expected = (true, decoded.to_vec(), slashes.to_vec());
             assert_eq!(decode(path), Ok(expected), "{path}");
+        }
+    }
+
+    #[test]
+    fn decodes_texts() {
+        for (text, strict, lenient) in [
+            ("", Some(""), ""),
+            ("a%20b%2B+", Some("a b++"), "a b++"),
+            ("%C3%bc%00", Some("ü\0"), "ü\0"),
+            ("%", None, "%"),
+            ("a%2", None, "a%2"),
+            ("%+1%41", None, "%+1A"),
+            ("%%41%g0", None, "%A%g0"),
+        ] {
+            let strict = strict.map(|it| it.as_bytes().to_vec());
+            assert_eq!(decode_text(text.as_bytes()), strict, "{text}");
+            assert_eq!(decode_leniently(text.as_bytes()), lenient.as_bytes());
         }
     }
 

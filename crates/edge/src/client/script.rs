@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use fermata_edge_pushpin::form::decoded;
+use fermata_proto::percent::decode_leniently;
 use fermata_proto::response::{reason, reserved_name, valid_name, valid_value};
 
 use crate::client::request::{Body, ClientRequest};
@@ -46,7 +46,7 @@ pub(crate) fn read(
             Some(at) => (&pair[..at], &pair[at + 1..]),
             None => (pair, &b""[..]),
         };
-        let name = decoded(name);
+        let name = decode_leniently(name);
         let place = match &name[..] {
             name if name == jsonp.callback_param.as_bytes() => &mut callback,
             name if name == METHOD.as_bytes() => &mut method,
@@ -58,7 +58,7 @@ pub(crate) fn read(
             }
         };
         // Only the first parameter of a name is used.
-        place.get_or_insert_with(|| decoded(value));
+        place.get_or_insert_with(|| decode_leniently(value));
     }
     let callback = match (callback, &jsonp.default_callback) {
         (Some(callback), _) => callback,

@@ -3,7 +3,7 @@
 use super::BOUNDARY_BYTES_MAX;
 use crate::Refusal;
 use crate::http1::is_token;
-use crate::number::hex_value;
+use crate::percent::decode_text;
 
 /// Parsed headers of a part.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -180,19 +180,7 @@ fn decode_extended(value: &[u8]) -> Option<Vec<u8>> {
     if !charset.eq_ignore_ascii_case(b"utf-8") {
         return None;
     }
-    let mut decoded = Vec::with_capacity(text.len());
-    let mut at = 0;
-    while let Some(&byte) = text.get(at) {
-        if byte == b'%' {
-            let high = hex_value(*text.get(at + 1)?)?;
-            let low = hex_value(*text.get(at + 2)?)?;
-            decoded.push(high << 4 | low);
-            at += 3;
-        } else {
-            decoded.push(byte);
-            at += 1;
-        }
-    }
+    let decoded = decode_text(text)?;
     let is_plain = !decoded.iter().any(u8::is_ascii_control);
     (is_plain && simdutf8::basic::from_utf8(&decoded).is_ok()).then_some(decoded)
 }

@@ -7,6 +7,7 @@ use std::io::Write as _;
 use fermata_config::Settings;
 use fermata_io::process;
 use fermata_proto::number::decimal;
+use fermata_proto::percent::decode_leniently;
 
 use super::protobuf;
 use crate::admin::json::{FIELD_BYTES_MAX, escape_json};
@@ -263,27 +264,14 @@ fn resource(settings: &Settings) -> Attributes {
     attributes
 }
 
-/// Parses `name=value,name=value` with percent-encoded values.
+/// Parses `name=value,name=value` with percent-encoded values; invalid escapes stay unchanged.
 pub(super) fn pairs(text: &str) -> impl Iterator<Item = (String, String)> {
     let pairs = text.split(',').filter_map(|part| part.split_once('='));
-    pairs.map(|(name, value)| (name.trim().to_owned(), percent_decoded(value.trim())))
-}
-
-/// Decodes percent-encoding; invalid escapes stay unchanged.
-fn percent_decoded(text: &str) -> String {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let Some((first, after)) = rest.split_first() {
-        let code = (*first == b'%')
-            .then(|| after.get(..2))
-            .flatten()
-            .and_then(|digits| std::str::from_utf8(digits).ok())
-            .filter(|digits| digits.bytes().all(|it| it.is_ascii_hexdigit()))
-            .and_then(|digits| u8::from_str_radix(digits, 16).ok());
-        bytes.push(code.unwrap_or(*first));
-        rest = if code.is_some() { &after[2..] } else { after };
-    }
-    String::from_utf8_lossy(&bytes).into_owned()
+    pairs.map(|(name, value)| {
+        let value = decode_leniently(value.trim().as_bytes());
+        let value = String::from_utf8_lossy(&value).into_owned();
+        (name.trim().to_owned(), value)
+    })
 }
 
 #[cfg(test)]
