@@ -12,9 +12,10 @@ use crate::numbered::Numbered;
 use crate::routes::{Origin, Target};
 use crate::upstream::reply::INSTRUCT_BYTES_MAX;
 
-/// Maximum bytes per read of a body, and per turn of the event loop. A piece is smaller than the kernel's largest segment (64 KiB
-/// with headers). Otherwise the rest of each piece would be sent as a separate packet.
+/// Maximum number of bytes per read of a body. A piece is smaller than the kernel's largest segment (64 KiB with headers).
+/// Otherwise the rest of each piece would be sent as a separate packet.
 pub(crate) const PIECE_BYTES_MAX: usize = 48 * 1024;
+/// Maximum number of bytes of a body that are read per turn of the event loop.
 pub(crate) const TURN_BYTES_MAX: usize = 512 * 1024;
 
 /// Bodies of open requests, by request.
@@ -27,7 +28,7 @@ pub(crate) struct Bodies {
     uploads: Numbered<RequestId, u32>,
 }
 
-/// Result of reading on in a body.
+/// Result of reading from a body that is being collected.
 pub(crate) enum Collected {
     /// More has to arrive.
     Waits,

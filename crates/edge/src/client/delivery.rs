@@ -68,7 +68,7 @@ impl Subscription {
                     self.ahead.drain(..=at);
                     return true;
                 }
-                // The item is newer than all items in the list.
+                // The item is newer than all items delivered from the ring, so the list is not needed any more.
                 None if !item.no_seq => self.ahead.clear(),
                 None => {}
             }

@@ -14,7 +14,7 @@ const LEVEL: u8 = 2;
 /// Level of the setting from which the lines are written even without `log_requests`.
 const LEVEL_ALL: u8 = 3;
 
-/// Outcome of a request.
+/// Outcome of a request, for its log line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Outcome {
     /// No response, or unknown.

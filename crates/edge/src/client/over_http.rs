@@ -13,13 +13,14 @@ use crate::client::request::{Body, ClientRequest};
 use crate::upstream::reply::borrowed;
 use crate::upstream::response::Head;
 
-/// Maximum bytes of content, and events, queued for an origin.
+/// Maximum bytes of content queued for an origin.
 const OUTBOX_BYTES_MAX: usize = 200_000;
+/// Maximum number of events queued for an origin.
 const OUTBOX_EVENTS_MAX: usize = 1_000;
 
-/// First pause in milliseconds after a request of which the origin accepted nothing, and the number of times that the pause
-/// doubles.
+/// Pause in milliseconds after the first request of which the origin accepted no content.
 const STALL_MS: u64 = 1_000;
+/// Maximum number of times that the pause doubles, if the origin accepts no content of further requests either.
 const STALL_DOUBLINGS_MAX: u32 = 5;
 
 /// Maximum size of a response with events.
@@ -44,7 +45,7 @@ pub(crate) struct OverHttp {
     /// Number of consecutive requests of which nothing was accepted.
     stalls: u32,
     has_closed: bool,
-    /// The client is not read, because the queue is full.
+    /// Reading from the client is paused, because the queue is full.
     has_deferred: bool,
 }
 
@@ -223,7 +224,7 @@ impl OverHttp {
         Some(self.request())
     }
 
-    /// Requests the next request even without events.
+    /// Makes the next request due even if no events are queued.
     pub fn want_request(&mut self) {
         self.wants_request = true;
     }

@@ -20,8 +20,9 @@ pub(crate) const FAILED: u16 = CloseCode::InternalError as u16;
 /// Close code of a client that lost items.
 const TRY_AGAIN: u16 = CloseCode::TryAgainLater as u16;
 
-/// Codes reported for an end without a close frame, and for a close frame without a code (RFC 6455, section 7.4.1).
+/// Code that stands for a connection that ended without a close frame (RFC 6455, section 7.4.1). It is never sent.
 pub(crate) const ABNORMAL: u16 = CloseCode::Abnormal as u16;
+/// Code that stands for a close frame without a code. It is never sent.
 pub(crate) const NO_STATUS: u16 = CloseCode::NoStatus as u16;
 
 /// State of a WebSocket other than its subscriptions.
@@ -106,7 +107,7 @@ pub(crate) fn send_control(
     worker.net.send_control(socket, is_ping, payload).is_ok()
 }
 
-/// Closes a socket that lost items.
+/// Closes the WebSocket of a client that lost items because it read too slowly.
 pub(crate) fn close_slow_socket(worker: &mut Engine, handle: RequestId) {
     close_socket(
         worker,

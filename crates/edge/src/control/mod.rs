@@ -44,7 +44,7 @@ pub enum Action {
     None,
     /// Publish these items in this order.
     Publish(Vec<Item>),
-    /// Forget the last ids of channels and let every reliable session catch up.
+    /// Remove the last ids of all channels, and request missed items from the origins of all clients with reliable delivery.
     Recover,
 }
 

@@ -8,7 +8,7 @@ use fermata_grip::item::Item;
 
 use crate::settings::Settings;
 
-/// Time for which unused rate is saved, and interval at which queues are served.
+/// Interval in milliseconds at which queues are served, and time for which unused rate accumulates.
 const TURN_MS: u64 = 25;
 
 /// Maximum bytes of items queued per route.

@@ -5,11 +5,11 @@ use fermata_grip::zmtp::Socket;
 /// Kind of a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Port {
-    /// Items.
+    /// Items from publishers.
     Pull,
-    /// Port for items prefixed by their channels.
+    /// Items from publishers, prefixed by their channels.
     Sub,
-    /// Commands.
+    /// Commands from publishers.
     Rep,
     /// Stats packets for subscribers.
     Stats,
@@ -61,7 +61,7 @@ impl Port {
     }
 }
 
-/// Number of bytes queued for one peer from which reading from the peer pauses.
+/// Maximum number of bytes queued for one peer. The edge then sends the peer no further message, and stops reading from it.
 pub(crate) const OUT_BYTES_MAX: usize = 1 << 20;
 
 /// Like [`OUT_BYTES_MAX`], for a connection with the sessions of many clients, each of which may have a full window queued.

@@ -31,14 +31,15 @@ const PEERS_MAX: usize = 1_024;
 /// Maximum number of bytes of frame headers of one message.
 const HEADS_BYTES_MAX: usize = 64;
 
-/// Time-out of a peer's handshake.
+/// Time-out of a peer's handshake in milliseconds.
 const HANDSHAKE_MS: u64 = 10_000;
 
-/// Silence after which a peer may be closed to make room for another.
+/// Silence in milliseconds after which the connection of a peer may be closed to make room for another peer.
 const SILENT_MS: u64 = 60_000;
 
-/// Time in milliseconds until accepting is retried, and interval at which peers without a complete handshake are checked.
+/// Pause in milliseconds after accepting a connection has failed.
 const ACCEPT_PAUSE_MS: u64 = 100;
+/// Interval in milliseconds at which the handshakes of peers are checked for time-outs.
 const PEERS_MS: u64 = 1_000;
 
 /// Mode of a port's socket file: owner and group may connect.

@@ -20,8 +20,9 @@ pub(crate) struct Publisher {
     pub(crate) text: String,
     /// Connection to the publisher.
     pub(crate) wire: Option<WireId>,
-    /// Time of the next attempt, and the delay after that.
+    /// Time of the next attempt to connect.
     pub(crate) due_ms: u64,
+    /// Delay in milliseconds after the next failure.
     pub(crate) retry_ms: u64,
 }
 

@@ -261,7 +261,8 @@ impl Sequence {
 }
 
 impl Queued {
-    /// Joins a repeated publish of the item; a `post` of 0 has no request and is not repeated. Returns true if the request waits.
+    /// Records that request `post` publishes the same item; 0 means that the item arrived without a request, so its publisher does
+    /// not publish it again after a failure. Returns true if a request waits for the item.
     pub(crate) fn join(&mut self, post: u64) -> bool {
         self.is_owed |= post == 0;
         if post != 0 {

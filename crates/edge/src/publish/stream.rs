@@ -1,10 +1,10 @@
-//! Conversion of ring records for shared streams.
+//! Converts records of the ring to the content that clients of shared streams receive.
 
 use fermata_grip::item::StreamAction;
 
 use crate::client::delivery;
 
-/// Time after which a full ring is tried again.
+/// Time in milliseconds after which appending to a full ring is tried again.
 pub(crate) const BACKLOG_MS: u64 = 50;
 
 /// Appends the content of a record for shared streams. Returns false if the record is an action.

@@ -20,10 +20,10 @@ use crate::upstream::resolve::{Found, Resolver};
 use crate::upstream::socket_queues::{SocketQueues, WAITING_MAX};
 use crate::upstream::{Limits, Pool};
 
-/// Interval at which expired idle connections are closed.
+/// Interval in milliseconds at which expired idle connections are closed.
 const POOL_MS: u64 = 5_000;
 
-/// Time after which a Unix socket with a full backlog is tried again.
+/// Time in milliseconds after which a Unix socket with a full backlog is tried again.
 const ROOM_MS: u64 = 10;
 
 /// The owner of a connection.
@@ -74,7 +74,7 @@ impl Connections {
         self.uses.len() - self.pool.len() - self.bells
     }
 
-    /// Connections that wait for another request.
+    /// Returns the number of idle connections.
     pub fn idle(&self) -> usize {
         self.pool.len()
     }
@@ -88,7 +88,7 @@ impl Connections {
         worker.net.close_wire(wire);
     }
 
-    /// A connection may serve another request.
+    /// Puts a connection into the pool for another request. Closes it if the pool is full.
     pub fn release(
         &mut self,
         worker: &mut Engine,

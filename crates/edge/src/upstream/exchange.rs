@@ -277,7 +277,7 @@ impl UpstreamExchange {
         self.out.extend_from_slice(bytes);
     }
 
-    /// Bytes queued for the origin.
+    /// Returns the number of bytes queued for the origin.
     pub fn queued(&self) -> usize {
         self.out.len() - self.sent
     }

@@ -29,14 +29,15 @@ const KEY: usize = 0;
 const USED: usize = 1;
 /// Time until which the target is out after failures. 0 means not out. A time in the past means that a trial is due.
 const OUT_UNTIL_MS: usize = 2;
-/// Start of the counting period, and the number of failures in it.
+/// Start of the period in which failures are counted, and the number of failures in it.
 const FAILURES: usize = 3;
-/// Current verdict of the checks, and the number of consecutive checks that contradict it.
+/// Result of the checks (up or down), and the number of consecutive checks with the opposite result.
 const CHECKS: usize = 4;
-/// Counters for metrics.
+/// Number of requests, for metrics.
 const REQUESTS: usize = 5;
+/// Number of failed requests, for metrics.
 const FAILED: usize = 6;
-/// Time until which the verdict is valid. It expires, because the worker that runs the checks may have exited.
+/// Time until which the result of the checks is valid. It expires, because the worker that runs the checks may have exited.
 const CHECKED_UNTIL_MS: usize = 7;
 
 /// Bits of `USED` that hold the tag.
@@ -47,7 +48,7 @@ const TAG_MASK: u64 = (1 << TAG_BITS) - 1;
 const COUNT_BITS: u32 = 16;
 const COUNT_MASK: u64 = (1 << COUNT_BITS) - 1;
 
-/// Bit of `CHECKS`: the verdict is that the target is down.
+/// Bit of `CHECKS` that is set while the checks consider the target down.
 const IS_DOWN: u64 = 1 << 32;
 
 /// Size of the table in words.
@@ -60,14 +61,14 @@ pub struct Passive {
     pub failures_max: u64,
     /// Period in milliseconds within which the failures count.
     pub within_ms: u64,
-    /// Time for which the target is out.
+    /// Time in milliseconds for which the target is out.
     pub out_ms: u64,
 }
 
-/// Whether a target may receive requests.
+/// Availability of a target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
-    /// It may.
+    /// The target receives requests.
     Up,
     /// The target was out; the next request is a trial.
     Trial,

@@ -35,7 +35,7 @@ const HEADERS_COUNT_MAX: u16 = 200;
 /// an anonymous client. So the limit is high: it only stops a target that malfunctions.
 const CONTROL_FRAMES: Rate = Rate::new(10_000, 20_000);
 
-/// Time for which a target that did not negotiate HTTP/2 is assumed to support only HTTP/1.
+/// Time in milliseconds for which a target that did not negotiate HTTP/2 is assumed to support only HTTP/1.
 const HTTP1_MS: u64 = 60_000;
 
 /// Maximum number of places stored as HTTP/1-only. Above it, the table is cleared, and each place negotiates again.
@@ -227,7 +227,7 @@ impl Carriers {
         self.by_wire.is_empty()
     }
 
-    /// Number of connections without requests.
+    /// Returns the number of connections without requests.
     pub fn idle(&self) -> usize {
         let carriers = self.by_wire.values();
         carriers
@@ -343,7 +343,7 @@ impl Carriers {
         std::mem::take(&mut self.broken)
     }
 
-    /// The target negotiated HTTP/1.
+    /// Records that a target has negotiated HTTP/1.
     pub fn note_http1(&mut self, place: Place, now_ms: u64) {
         if self.http1.len() >= HTTP1_PLACES_MAX {
             self.http1.clear();
@@ -457,7 +457,7 @@ impl Carrier {
         self.exchanges.is_empty() && takes_no_more
     }
 
-    /// Bytes that the socket has not accepted.
+    /// Returns the number of bytes that the socket has not accepted.
     pub fn unsent(&self) -> usize {
         self.out.len() - self.sent
     }

@@ -16,5 +16,5 @@ impl LinkBody {
     }
 }
 
-/// Bytes queued for a client at which reading from the origin pauses.
+/// Maximum number of bytes queued for a client. Above it, the edge stops reading from the origin.
 pub(crate) const PENDING_BYTES_MAX: usize = 64 * 1024;

@@ -121,7 +121,7 @@ pub(crate) enum RefusedInstruct {
         "the instruction answers with status {0}, which is not final; give {STATUS_FINAL_MIN} or more"
     )]
     NotFinal(u16),
-    /// If this reply were sent, uncompressed bytes would follow compressed bytes.
+    /// The body has a content coding. Published items, which have none, would follow it.
     #[error(
         "the response is compressed, and what is published after it is not; leave out Content-Encoding"
     )]

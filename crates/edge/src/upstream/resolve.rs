@@ -19,15 +19,17 @@ use fermata_io::thread;
 
 use crate::upstream::error::UpstreamError;
 
-/// Age in milliseconds after which a name is looked up again, and age up to which the old addresses are used during the lookup.
+/// Age of addresses in milliseconds after which their name is looked up again.
 const AGE_MS_MAX: u64 = 60_000;
+/// Age in milliseconds up to which addresses are still used while the name is looked up again.
 const STALE_MS_MAX: u64 = 10 * AGE_MS_MAX;
 
 /// Time in milliseconds after which a name without an address, or whose addresses failed, is looked up again.
 const RETRY_MS: u64 = 5_000;
 
-/// Maximum number of cached names, and of lookups in progress.
+/// Maximum number of cached names. Above it, the cache is cleared.
 const NAMES_MAX: usize = 1_024;
+/// Maximum number of lookups in progress. A further lookup fails immediately.
 const ASKED_MAX: usize = 256;
 
 /// Maximum number of threads. With several threads, lookups continue while one thread waits for an unreachable name server.
@@ -66,8 +68,9 @@ pub(crate) struct Resolver {
 #[derive(Debug, Default)]
 struct Known {
     addresses: Vec<IpAddr>,
-    /// Time of the last successful and of the last lookup.
+    /// Time of the last successful lookup.
     found_ms: u64,
+    /// Time of the last lookup.
     tried_ms: u64,
     /// True if the last lookup failed or none of the addresses accepted a connection.
     has_failed: bool,

@@ -9,8 +9,9 @@ use crate::prepared::Prepared;
 use crate::routes::{Routes, Rule};
 use crate::upstream::route_keys::RouteKeys;
 
-/// Lifetime of a token in seconds, and the age up to which it is reused.
+/// Lifetime of a token in seconds.
 const SIGNATURE_S: u64 = 3_600;
+/// Age in seconds up to which a token is reused for further requests.
 const SIGNATURE_USED_S: u64 = 600;
 
 /// Issuer and key of a route, if it sets them.

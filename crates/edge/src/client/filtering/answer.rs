@@ -21,7 +21,7 @@ pub(crate) enum Answer {
     Replace(Vec<u8>),
 }
 
-/// Reason why a server returned no result; the item is dropped.
+/// Reason why there is no valid result of a filter's server. The item is dropped.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Unfiltered {
     /// The status is neither 200 nor 204.

@@ -26,17 +26,18 @@ use crate::settings::Settings;
 /// Maximum number of queued items per client, as in Pushpin.
 pub(crate) const WAITING_MAX: usize = 100;
 
-/// Number of stale entries in `turns` from which they are removed.
+/// Stale entries are removed from `turns` when it has this number of entries more than there are queues.
 const STALE_MAX: usize = 1_024;
 
-/// Queues of items that wait for servers of filters.
+/// Queues of items that wait for the results of filters' servers.
 pub(crate) struct Filtering {
     pub(crate) timeout_ms: u64,
     /// True if any client has had a filter that sends requests; otherwise no queue needs to be checked.
     is_used: bool,
     queues: HashMap<RequestId, Box<Queue>>,
     requests: Requests,
-    /// Clients waiting for a free request, in order.
+    /// Clients that wait because the limit of running requests is reached, in order of their arrival. An entry is stale if its
+    /// client no longer waits.
     turns: VecDeque<RequestId>,
 }
 
@@ -188,7 +189,7 @@ impl Filtering {
         }
     }
 
-    /// Advances the first item of a client.
+    /// Continues with the first item of a client, and returns the action for the caller.
     pub fn judge(&mut self, handle: RequestId, session: Option<&mut Session>) -> Verdict {
         let Some(queue) = self.queues.get_mut(&handle) else {
             // The last delivered item has ended the client.

@@ -44,7 +44,7 @@ pub(crate) struct Session {
     replies: Vec<(PendingRequest<RequestId>, Reply)>,
 }
 
-/// State of its WebSocket.
+/// State of a session's WebSocket.
 enum Stage {
     Opening {
         reader: Box<ResponseReader>,
@@ -71,7 +71,7 @@ pub(crate) enum Reply {
     Failed,
 }
 
-/// Whether a session continues.
+/// State of a session after bytes of its WebSocket were handled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
     Goes,
