@@ -32,7 +32,8 @@ pub(crate) struct Named {
     pub(crate) other_host: Option<(Vec<u8>, bool)>,
 }
 
-/// Resolves a URI reference against a request (RFC 3986, 5.2), as far as links need it.
+/// Resolves a URI reference against a request (RFC 3986, section 5.2). `None` if the host is invalid. Only `http` and `https` URIs
+/// have a host of their own.
 pub(crate) fn resolve(request: &ClientRequest, uri: &[u8]) -> Option<Named> {
     let without_fragment = uri.split(|&byte| byte == b'#').next()?;
     let (rest, is_tls) = match without_fragment {

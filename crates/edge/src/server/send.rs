@@ -69,8 +69,8 @@ impl Outbound<'_> {
         Ok(forwarded)
     }
 
-    /// Returns the `traceparent` that replaces the client's: the span's, or one without the sampled flag if the edge decided not to
-    /// record the request.
+    /// Returns the `traceparent` that replaces the client's value: that of the edge's span, or the client's value without the
+    /// sampled flag if the edge does not record the request. `None` = the client's value is forwarded unchanged.
     fn traceparent(&self, exchange: &UpstreamExchange) -> Option<String> {
         if let Some(span) = &exchange.span {
             return Some(span.traceparent());

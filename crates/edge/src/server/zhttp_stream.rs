@@ -450,7 +450,7 @@ pub(super) fn part_of(
     match event {
         Event::Head(response) => {
             let mut head = Head::of_packet(response);
-            // Packets need no proof of the handshake.
+            // Backends send no `Sec-WebSocket-Accept`, which `on_switched` checks, so add it.
             if let Some(key) = key.filter(|_| head.status == 101) {
                 head.headers
                     .retain(|(name, _)| !name.eq_ignore_ascii_case(b"sec-websocket-accept"));

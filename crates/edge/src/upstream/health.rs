@@ -79,9 +79,9 @@ pub enum State {
 /// Change of a target's state by a request or a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// The target went out.
+    /// The target no longer receives requests.
     Out,
-    /// The target is up again.
+    /// The target receives requests again.
     Back,
 }
 

@@ -253,7 +253,7 @@ impl Session {
             }
             _ => Reply::Failed,
         };
-        // If no request is waiting, the client has left.
+        // The first request waits for the result, unless its client has left.
         if let Some(pending) = self.queue.take_poll(now_ms) {
             self.replies.push((pending, reply));
         }
