@@ -65,7 +65,7 @@ pub struct Backlog {
     has_begun: bool,
     /// The client received a gap that covers the log's past, so it receives no records of the past.
     skips_past: bool,
-    /// Log position read when the client connected, if the end of the log's past was unknown then.
+    /// Position up to which the log was read when the client connected. Set only if the end of the log's past was unknown then.
     early: Option<u64>,
     /// The caller has reported that the log is unavailable; applies to the next call.
     is_doubted: bool,

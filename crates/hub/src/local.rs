@@ -53,7 +53,7 @@ impl SubId {
 pub struct Direct {
     /// The subscriber, as [`crate::Subscriber::key`].
     pub key: u64,
-    /// True if the record has a name; the worker defines its meaning.
+    /// True if the record has a name. The caller decides about the meaning of the name.
     pub has_name: bool,
     /// The message.
     pub data: Box<[u8]>,

@@ -78,7 +78,8 @@ impl Channels {
     /// Runs a complete round: delivers the next records of the ring to all their subscribers.
     pub(crate) fn catch_up<D: Driver>(&mut self, to: &mut Clients<'_, D>) {
         self.after_output(to);
-        // Complete the current round first: the channel logs have no room for two.
+        // Complete the current round first: the channel logs have room for one round. The records
+        // of a second round would displace unsent ones.
         self.finish_round(to);
         self.pump(to);
         self.finish_round(to);

@@ -13,12 +13,12 @@ use crate::net::token::TOKEN_FILES;
 /// Why a file operation was not started.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FileJobError {
-    /// The maximum number of operations is queued.
+    /// The queue has its maximum number of operations.
     #[error(
         "{0} file operations (file_queue_max) are pending; wait for some before you start more"
     )]
     Full(usize),
-    /// The maximum size of writes is queued.
+    /// The queued writes have their maximum size in bytes.
     #[error(
         "writes of {0} bytes (file_queue_bytes_max) are pending; wait for some before you start more"
     )]

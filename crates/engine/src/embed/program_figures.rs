@@ -27,7 +27,7 @@ impl TaskKind {
         TaskKind::Messages,
     ];
 
-    /// Returns the kind with this number.
+    /// Returns the kind with this number, which the PHP extension uses; `None` if there is none.
     pub fn from_number(number: u32) -> Option<TaskKind> {
         TaskKind::ALL.get(number as usize).copied()
     }

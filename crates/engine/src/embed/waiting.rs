@@ -12,7 +12,7 @@ use crate::embed::wires::WireEvent;
 use crate::id::{ReaderId, RequestId};
 use crate::net::index::ConnectionIndex;
 
-/// Queued events for `next_wait_event`.
+/// An event in the queue that `next_wait_event` returns.
 #[derive(Clone, Debug)]
 pub(crate) enum WaitEvent {
     Left(Left),

@@ -453,7 +453,7 @@ impl Tracing {
         }
     }
 
-    /// Records a response head in the connection's output.
+    /// Records that a response head was queued as the last bytes of the connection's output.
     #[inline]
     pub fn on_head(&mut self, index: ExchangeIndex, connection: &Connection, status: u16) {
         if let Some(trace) = &mut self.0

@@ -22,7 +22,8 @@ pub struct SinkError {
 pub(crate) struct Sink {
     path: PathBuf,
     file: LogFile,
-    /// The user of the workers owns the file, and may change the target of its path.
+    /// True if the workers run as another user (setting `user`), who owns the file. This user could
+    /// replace the path by a link to another file, so root opens it by `open_as_root`.
     is_given: bool,
     waiting: Vec<u8>,
     bytes_max: usize,

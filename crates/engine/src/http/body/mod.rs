@@ -157,7 +157,7 @@ pub struct Upload {
     pub unchosen: Vec<Unchosen>,
 }
 
-/// A file field without a chosen file.
+/// A file field of a form for which the user has chosen no file.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Unchosen {
     /// Name of the field.

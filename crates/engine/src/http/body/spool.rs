@@ -60,7 +60,7 @@ impl Totals {
     }
 }
 
-/// Returns the error of a limit that is reached.
+/// Returns the error for a body that exceeds a limit on all bodies of the worker.
 fn exceeded(setting: &str, max: impl Display) -> io::Error {
     let message = format!("all bodies of this worker together have reached {setting} ({max})");
     io::Error::new(ErrorKind::QuotaExceeded, message)
