@@ -25,7 +25,8 @@ static void on_wake(void)
 	}
 }
 
-/* Sets the publisher. Called before each publish, because other handlers run while one waits. */
+/* Passes the request that publishes to the core, for traces. Called before each publish, because other handlers, which set their
+ * own request, run while one handler waits. */
 static inline void name_publisher(void)
 {
 	bool is_request = fermata.handling && !fermata_this_socket() && fermata_this_request();

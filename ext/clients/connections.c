@@ -883,7 +883,7 @@ bool fermata_connection_restore(zend_object *object)
 		}
 		if (it && (it->flags = flags_now(it))) {
 			log_left(it, false, fermata_this_fiber()->future != NULL);
-			/* Calls during the cleanup belong to this fiber. */
+			/* The cleanup calls the connection, so this fiber needs its key. */
 			fermata_guard_leave_to(key, fermata_this_fiber());
 			bool done = clean(it);
 #ifdef HAVE_PDO_OF_PHP

@@ -92,7 +92,7 @@ static struct {
 	const char *(*text_of)(int result);
 	void (*on_progress)(database *db, int instructions, int (*call)(void *data), void *data);
 	layer *(*find_layer)(const char *name);
-	/* of the VFS */
+	/* Original function of the VFS (SQLite's layer for the operating system). */
 	int (*sleep)(layer *self, int us);
 } sqlite;
 
@@ -1123,7 +1123,8 @@ static bool may_step(const statement *self)
 		return true;
 	}
 	if (one->fiber) {
-		/* Call this before the step, since the previous reader may finish while this fiber waits inside. */
+		/* Record the reader before the step. While this fiber waits in the step, the handler that had the rows may finish, and its
+		 * cleanup would drop the rows. */
 		note_reader(one);
 	}
 	return one->fiber;

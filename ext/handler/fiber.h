@@ -59,7 +59,7 @@ struct fermata_fiber {
 	zend_vm_stack vm_stack;      /* set until the fiber has started */
 	fermata_fiber_state state;
 	uint32_t touched;    /* work for fermata_fiber_clean_up(): a bit for each part, and FERMATA_TOUCHED */
-	bool has_ending;     /* work for the parts' on_return */
+	bool has_ending;     /* the parts' on_return has to be called when the handler returns */
 	bool is_listed;      /* in the list of fibers that have waited */
 	bool has_failed;     /* its handler or task threw an exception, or has sent a response for one */
 	bool dying;          /* removed from the pool for good */

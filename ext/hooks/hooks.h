@@ -158,7 +158,7 @@ void fermata_owner_left(int fd, fermata_side side, const fermata_fiber *fiber);
 /* Record data that was written to or read from the connection. */
 void fermata_owner_wrote(int fd, const char *text, size_t len);
 void fermata_owner_read(int fd, const char *text, size_t len);
-/* Returns true if another fiber is inside a call of the other side. */
+/* Returns true if another fiber is inside a call of the opposite side: a write if `side` is read, and a read if it is write. */
 bool fermata_owner_is_other_inside(int fd, fermata_side side);
 /* Returns a flag for two fibers inside one TLS stream: true if the socket is non-blocking for both. */
 bool *fermata_owner_flipped(int fd);

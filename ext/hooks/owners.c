@@ -314,7 +314,7 @@ static bool may_go_on(ownership *it, int fd, const fermata_fiber *self, fermata_
 		return side == FERMATA_SIDE_READ || it->requester == self || EXPECTED(!owners.turns.first) || !is_behind(self, fd, mine);
 	}
 	if (it->claims && is_family(it->claims->fiber, self)) {
-		/* A new exchange starts only after the queued fibers have run. */
+		/* The fiber may continue its own exchange. To start a new exchange, it waits behind the queued fibers. */
 		return mine || side == FERMATA_SIDE_READ || EXPECTED(!owners.turns.first) || !others_wait(self, fd, NULL)
 			|| !is_at_rest(it, fd);
 	}
