@@ -532,7 +532,8 @@ enum LogSend {
     },
 }
 
-/// Sends the logs' events for the owner of a chain: directly if contiguous, gathered otherwise.
+/// Sends the next events from the channel logs to a client, whose subscriptions are in `chain`. Uses
+/// one slice if the events are contiguous, and a list of slices otherwise.
 #[inline]
 fn send_log<D: Driver>(
     local: &Local,

@@ -49,10 +49,10 @@ const SAMPLE: u8 = 8;
 /// Number of measured routes; larger handler numbers always start immediately.
 const ROUTES_MAX: usize = 1 << 16;
 
-/// Requests of disconnected clients are removed when there are at least `DEAD_MIN` of them, and
-/// they are this fraction of all waiting requests. This limits their memory and the cost of
-/// searching.
+/// Minimum number of waiting requests of disconnected clients at which they are removed.
 const DEAD_MIN: usize = 64;
+/// They are removed only if they are at least this fraction (1/8) of all waiting requests, so the
+/// cost of the search stays in proportion.
 const DEAD_PART: usize = 8;
 
 /// Number of cleared requests kept for reuse, and the maximum body buffer that each keeps.

@@ -28,7 +28,7 @@ pub struct Frames {
     pub frame_caller: usize,
     /// In a function: its kind, one byte.
     pub function_kind: usize,
-    /// The kind without file and line.
+    /// The kind of native functions, which have no file and line.
     pub kind_native: u8,
     /// In a function: pointer to its name.
     pub function_name: usize,
@@ -36,7 +36,8 @@ pub struct Frames {
     pub function_class: usize,
     /// In a function that is not native: pointer to its file name.
     pub function_file: usize,
-    /// In a function that is not native: its first and last line, four bytes each.
+    /// In a function that is not native: the numbers of its first and of its last line, four bytes
+    /// each.
     pub function_lines: [usize; 2],
     /// In a class: pointer to its name.
     pub class_name: usize,

@@ -36,7 +36,7 @@ use crate::websocket::Route;
 pub(super) const SIGNALS: [i32; 6] = [SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2, SIGCHLD];
 
 pub(super) const TOKEN_SIGNALS: u64 = 0;
-/// Not a valid process id.
+/// Token of the sampler. The tokens of notes are process ids, which are smaller.
 pub(super) const TOKEN_SAMPLER: u64 = u64::MAX;
 
 /// The controlling terminal of the process that opens this path. A daemon has none.

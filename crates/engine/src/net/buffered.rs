@@ -232,7 +232,7 @@ impl Buffered {
             }
             None => 0,
         };
-        // The connection is at its limit, so it is counted.
+        // `carrier` has an entry: its streams are held only after it has reached its limit.
         if let Some(it) = self.counted.get_mut(&carrier).known() {
             it.waiting.push_back(index);
             it.waiting_bytes += bytes;

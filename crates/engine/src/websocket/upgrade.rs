@@ -233,7 +233,7 @@ impl Sockets {
 }
 
 impl Http {
-    /// Answers a request that is not an acceptable handshake. The connection stays as it was.
+    /// Responds to a request that is not an acceptable handshake. The connection continues with HTTP.
     fn refuse_upgrade<D: Driver>(
         &mut self,
         net: &mut Net<D>,

@@ -40,7 +40,7 @@ const TRY_MAX: Duration = Duration::from_secs(300);
 const RETRY_AFTER_MAX: Duration = Duration::from_secs(120);
 /// Interval of log lines about a collector that refuses spans.
 const LOG_AGAIN: Duration = Duration::from_secs(60);
-/// Enough for a request over TLS.
+/// Stack size of the exporter's thread in bytes. A request over TLS needs less.
 const STACK_BYTES: usize = 512 * 1024;
 /// Maximum length of a collector's error text in the log, in characters.
 const SHOWN_CHARS_MAX: usize = 200;

@@ -27,10 +27,10 @@ pub(crate) use encode::{Attributes, Encoding};
 pub(crate) use exporter::{Exporter, FLUSH_MS_MAX};
 pub(crate) use record::Record;
 
-/// Size of collected spans in bytes from which they are sent early.
+/// Minimum size of collected spans, in bytes, at which they are sent before their time.
 const WORTH_SENDING_BYTES: usize = 16 * 1024;
-/// Maximum size of a worker's unsent spans in bytes. Far below what a socket pair accepts in one
-/// datagram.
+/// Maximum size of a worker's unsent spans in bytes. They are sent in one datagram; a socket pair
+/// accepts much larger ones.
 const WAITING_BYTES_MAX: usize = 64 * 1024;
 /// Length of the span count at the start of a datagram.
 const COUNT_BYTES: usize = 4;

@@ -26,7 +26,8 @@ const WATCH_MS: u64 = 5_000;
 /// Duration from which a turn counts as slow.
 const SLOW_TURN_MS: u64 = 100;
 
-/// Length of a window. The reported longest turn covers the current and the previous window.
+/// Length of a window in milliseconds. The reported longest turn is the longest turn in the current
+/// and the previous window.
 const WINDOW_MS: u64 = 10_000;
 
 /// Open requests and connections of a GRIP edge.

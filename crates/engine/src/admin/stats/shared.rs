@@ -197,7 +197,8 @@ impl Shared {
         self.words[at + PID].store(u64::from(pid), Ordering::Release);
     }
 
-    /// Sets if connections may be handed to the worker. Called in the worker.
+    /// Records that other workers may hand connections to this worker, or may not. Called in the
+    /// worker itself.
     pub(crate) fn set_takes(&self, slot: u16, takes: bool) {
         self.words[slot_at(slot) + TAKES].store(u64::from(takes), Ordering::Release);
         fence(Ordering::SeqCst);

@@ -164,7 +164,7 @@ impl Members {
             turn_ms: now_ms,
             out: Vec::new(),
         };
-        // Removes users whose removal a previous bridge has started.
+        // Complete the removal of users that a killed bridge has started.
         let _ = members.table.sweep(&members.owner, 0, &mut |_, _, _, _| {});
         members.state.hear_all(now_ms);
         members

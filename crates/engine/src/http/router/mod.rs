@@ -305,8 +305,8 @@ impl Router {
         Ok(())
     }
 
-    /// Routes requests below the directory at `prefix` that no file can answer to `handler`: paths
-    /// without a file, and methods other than `GET` and `HEAD`.
+    /// Sets the handler for requests below the directory at `prefix` that are not served from a
+    /// file: paths without a file, and methods other than `GET` and `HEAD`.
     ///
     /// # Errors
     /// As [`Router::add_static`]; has no effect without a directory.
