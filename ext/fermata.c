@@ -270,7 +270,7 @@ static void register_parts(void)
 	fermata_calls_init();
 	fermata_spawn_init();
 	fermata_callbacks_init();
-	/* After the guards, which start tasks that roll back transactions. */
+	/* Parts clean up in this order. The guards start tasks that roll back transactions, so the tasks follow. */
 	fermata_tasks_init_part();
 	fermata_context_init();
 	fermata_middleware_init_part();

@@ -325,7 +325,8 @@ static ZEND_COLD void collect_ended(void)
 	fermata_clean_up();
 }
 
-/* PHP starts collecting cycles by the number of objects. Before that, descriptors of such objects may reach the system's limit. */
+/* Called with the number of a new descriptor. A high number means that objects in reference cycles may hold many descriptors. PHP
+ * collects cycles only after it has created many objects, so the process could reach its limit of descriptors before. */
 void fermata_fibers_note_descriptor(int fd)
 {
 	if (UNEXPECTED(fd >= pool.descriptors_high) && !pool.has_many_descriptors) {

@@ -153,8 +153,8 @@ void fermata_runner_loop(zend_execute_data *frame)
 	} while (!fermata_run.stopped && !self->dying);
 }
 
-/* Detaches the worker. Shutdown functions and destructors of the script run next, and may call any function; for them there is
- * neither a worker nor borrowed bytes of the core. The runner's objects exist until the script has finished. */
+/* Detaches the worker. Shutdown functions and destructors of the script run next, and may call any function. They must find no
+ * worker, and no pointers into the memory of the core. The runner's objects exist until the script has finished. */
 static void let_worker_go(void)
 {
 	fermata_let_go();

@@ -38,7 +38,8 @@ static void set_flags(int flags)
 	ZEND_CONSTANT_SET_FLAGS(sapi.constant, flags, ZEND_CONSTANT_MODULE_NUMBER(sapi.constant));
 }
 
-/* Calls `compile` while no compiler replaces the constant. A fatal error in the file leaves this code by longjmp. */
+/* Evaluates `compile` with a flag set that prevents the compiler from replacing the constant by its value. A fatal error in the
+ * compiled file leaves the expression by longjmp, so the flag is reset in both cases. */
 #define WITHOUT_REPLACING(result, compile) do { \
 	if (UNEXPECTED(!sapi.constant)) { \
 		return compile; \

@@ -12,7 +12,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#define THROWN_MAX 64            /* the newest are kept; applications also throw and catch during a normal start */
+#define THROWN_MAX 64            /* maximum number of recorded exceptions; the newest are kept */
 #define MESSAGE_BYTES_MAX 4096
 
 /* Allocated with malloc(): the exceptions are written when PHP's heap is gone. */
