@@ -9,9 +9,9 @@ use fermata_grip::value::Value;
 
 use crate::state::id::SessionId;
 
-/// Maximum size of the updates in one message, in bytes, and maximum overhead per value. A connection accepts messages of up to 1
-/// MiB.
+/// Maximum size of the updates in one message, in bytes. A connection accepts messages of up to 1 MiB.
 const MESSAGE_BYTES: usize = 256 * 1024;
+/// Maximum overhead per encoded value, in bytes.
 const VALUE_BYTES: usize = 12;
 
 /// The last id that a session has received of each channel.

@@ -58,7 +58,7 @@ struct Counted {
 #[derive(Debug)]
 pub struct Clients {
     known: HashMap<u64, Known>,
-    /// By mode, and by route and channel.
+    /// Number of subscriptions per route and channel, for each mode.
     counts: [HashMap<Counted, u64>; 3],
     /// Number of clients per route.
     by_route: HashMap<Rc<[u8]>, u64>,
@@ -199,7 +199,7 @@ impl Clients {
     /// Removes a subscription of a client.
     pub fn unsubscribe(&mut self, handle: u64, channel: &[u8], notes: &mut Vec<Note>) {
         let Some(known) = self.known.get_mut(&handle) else {
-            // It has left.
+            // The client has left.
             return;
         };
         let position = known.subscriptions.iter().position(|it| *it.1 == *channel);

@@ -570,7 +570,8 @@ impl Upstream {
                 Ok(Some(sent)) => carrier.sent += sent,
                 Ok(None) => return,
                 Err(_) => {
-                    // Bytes that the target sent before the failure are read first.
+                    // The target may have sent responses before the failure. `on_carriers_due` reads them before it closes the
+                    // connection.
                     self.carriers.note_broken(wire);
                     self.watch_carriers(timers, worker);
                     return;

@@ -154,7 +154,7 @@ fn take_clients(server: &mut Server, settings: &Settings) -> Result<u16, StartEr
         .map_err(|error| StartError::Setting(error.to_string()))
 }
 
-/// Returns the port reported to targets as the server's.
+/// Returns the port of the first listen address, which targets receive as the port of the server.
 fn first_port(settings: &Settings) -> u16 {
     let first = settings.listen.first();
     first

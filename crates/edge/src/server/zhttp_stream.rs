@@ -340,7 +340,8 @@ impl Backends<'_> {
                 }
                 return Ok(());
             }
-            // Credit is granted only as the client receives bytes.
+            // Without credit, read no further body bytes, from the client or the file. A packet of the backend that grants credit
+            // continues.
             if !codec.may_send() {
                 return Ok(());
             }

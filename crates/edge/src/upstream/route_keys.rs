@@ -16,7 +16,7 @@ use crate::routes::Routes;
 /// not count.
 const OLD_KEYS_MAX: usize = 1_000;
 
-/// Keys by the text in the routes.
+/// Cached keys, by their text in the routes (a key, or the name of a file).
 #[derive(Clone)]
 pub(crate) struct RouteKeys {
     directory: PathBuf,
