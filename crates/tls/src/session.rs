@@ -264,7 +264,7 @@ impl Session {
     pub fn advance<D: Driver>(&mut self, driver: &mut D, fd: Fd, scratch: &mut Vec<u8>) {
         let mut sink = Sink::none();
         if self.flush(driver, fd) {
-            // A server's flight needs far fewer reads.
+            // The handshake messages of a server need far fewer reads. The limit stops a server that sends without end.
             for _ in 0..READS_MAX {
                 if self.has_ended || self.error.is_some() {
                     break;

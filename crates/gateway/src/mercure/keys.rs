@@ -21,7 +21,7 @@ use crate::written::SettingsError;
 
 /// Maximum duration of one fetch, including the connection.
 const FETCH_TIMEOUT: Duration = Duration::from_secs(5);
-/// Minimum interval between fetches caused by tokens with unknown keys.
+/// Minimum interval in milliseconds between two fetches that tokens with unknown keys have caused.
 const UNKNOWN_PAUSE_MS: u64 = 30_000;
 /// Delay before the next attempt after a failure: the first and the longest.
 const PAUSE_MIN: Duration = Duration::from_secs(1);

@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 const BYTES_MIN: u64 = 64 * 1024;
 /// Maximum ratio of the journal's size to the size of the current state.
 const TIMES_MAX: u64 = 3;
-/// Unit of the start in the word.
+/// The start of the valid part is a multiple of this number of bytes. The shared word contains the start in this unit.
 const PAGE_BYTES: u64 = 4096;
 
 pub(super) struct Journal {

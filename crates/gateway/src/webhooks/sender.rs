@@ -102,7 +102,7 @@ impl Position {
     }
 }
 
-/// Set while posts fail.
+/// State of a sender whose last post has failed.
 struct Failing {
     pause: Duration,
     until: Instant,

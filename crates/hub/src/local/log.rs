@@ -83,7 +83,8 @@ impl Log {
             dropped += next - first.start;
             self.dropped += (next - first.start) as usize;
         }
-        // At most half as much garbage as data: each byte is moved at most twice.
+        // Remove dropped bytes only when they exceed half of the limit. A removal moves at most `bytes_max` bytes, so each byte is
+        // moved at most twice on average.
         if self.dropped > bytes_max / 2 {
             self.data.drain(..self.dropped);
             self.dropped = 0;
