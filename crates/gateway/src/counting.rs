@@ -7,7 +7,7 @@ use std::collections::HashMap;
 
 /// Maximum number of subscriptions of a channel that is announced immediately.
 const FEW: u64 = 100;
-/// Minimum interval between two announcements of a channel with more subscriptions, in milliseconds.
+/// Minimum interval in milliseconds between two announcements of a channel with more than [`FEW`] subscriptions.
 const INTERVAL_MS: u64 = 5_000;
 
 /// Announced counts and pending announcements, by ring name.

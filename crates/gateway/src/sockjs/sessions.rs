@@ -87,7 +87,7 @@ impl Gateway<'_> {
             return;
         };
         for message in messages {
-            // Fails after a close frame; the client is notified of the close.
+            // Ignore an error: after a close frame, no message is sent, and the client receives the close with its next frame.
             let _ = session
                 .client
                 .send(Kind::Text, message.as_bytes(), mask(), &mut session.out);
@@ -154,7 +154,7 @@ impl Gateway<'_> {
         };
         session.flow.take_if(|it| it.handle == handle);
         if session.queue.leave(now_ms, handle) {
-            // A client that polls does not return after this event.
+            // A client that disconnects during a poll sends no further request, so close its WebSocket now.
             self.end_socket(id);
         }
         self.watch(id);
@@ -362,6 +362,8 @@ impl Gateway<'_> {
             if !session.can_read || !session.queue.has_room() {
                 break;
             }
+            // If the queues of all sessions together are full, a session reads only while its own queue is empty. So a session
+            // without queued messages still makes progress.
             let waiting = session.queue.bytes;
             if waiting > 0 && !self.has_room_for_sessions() {
                 break;

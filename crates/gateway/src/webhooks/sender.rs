@@ -150,6 +150,7 @@ impl Sender {
 
     pub fn run(mut self) {
         while !self.kept.is_replaced() {
+            // Read this first. If it is true, `take_in` receives everything that the worker has passed before it stopped.
             let is_over = self.inbox.is_over();
             self.take_in();
             match self.next_step(is_over) {
@@ -177,6 +178,7 @@ impl Sender {
         if let Some(failing) = &self.failing
             && now < failing.until
         {
+            // Do not delay the exit of the worker. The next worker sends the events.
             return if is_over {
                 Step::End
             } else {
@@ -187,6 +189,7 @@ impl Sender {
         if is_over || waited >= BATCH_WAIT || self.queue.len() >= BATCH_EVENTS_MAX {
             return Step::Send;
         }
+        // Further events may follow, which are then sent in the same post.
         Step::Wait(BATCH_WAIT - waited)
     }
 
@@ -220,6 +223,7 @@ impl Sender {
         if waiting.dropped > 0 {
             self.give_up(waiting.dropped, "the queue was full");
         }
+        // Without unsent events, a replacement of this worker can start at the position that was read last.
         if self.queue.is_empty() {
             self.kept.settle(self.read_place);
         }
@@ -314,6 +318,7 @@ impl Sender {
 
     fn read_ring(&mut self) {
         for _ in 0..READ_MAX {
+            // The records stay in the ring until there is room, or until they are overwritten.
             if self.room() == 0 {
                 return;
             }
@@ -356,6 +361,7 @@ impl Sender {
             self.note_taken(&webhook_event);
             return;
         }
+        // Record this before the post: if this worker is killed after the post, its replacement still sends the vacated event.
         if let WebhookEvent::Occupied(channel) = &webhook_event {
             self.note(channel, OccupancyState::Doubtful);
         }
@@ -381,6 +387,7 @@ impl Sender {
 
     fn send(&mut self) {
         let mut bytes = 0;
+        // Take at least one event, also if it exceeds the size limit.
         let first = self.queue.iter().take(BATCH_EVENTS_MAX);
         let batch: Vec<&WebhookEvent> = first
             .map(|queued| &queued.webhook_event)
@@ -414,6 +421,7 @@ impl Sender {
     }
 
     fn on_failure(&mut self, failure: &str, count: usize) {
+        // Give up the events that have waited for `retry_s`. They are at the front of the queue.
         let retry = Duration::from_secs(self.webhook.retry_s);
         let old = self.queue.iter().take(count);
         let old = old.take_while(|queued| queued.since.elapsed() >= retry);
