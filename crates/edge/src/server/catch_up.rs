@@ -110,7 +110,8 @@ fn last_id(worker: &mut Engine, channel: &[u8]) -> Option<Vec<u8>> {
     None
 }
 
-/// Returns the state of subscriptions: were items published after the items that the origin's response included?
+/// Compares the subscriptions' last ids, from the response of the origin, with the newest ids in the ring. Returns `Behind` if
+/// items were published after the last id of any channel.
 pub(super) fn replay_state(worker: &mut Engine, subscriptions: &[Subscription]) -> ReplayState {
     let mut replay_state = ReplayState::UpToDate;
     for it in subscriptions {

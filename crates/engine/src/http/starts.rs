@@ -51,8 +51,8 @@ const ROUTES_MAX: usize = 1 << 16;
 
 /// Minimum number of waiting requests of disconnected clients at which they are removed.
 const DEAD_MIN: usize = 64;
-/// They are removed only if they are at least this fraction (1/8) of all waiting requests, so the
-/// cost of the search stays in proportion.
+/// Requests of disconnected clients are removed only if they are at least this fraction (1/8) of all
+/// waiting requests: a removal visits all of these.
 const DEAD_PART: usize = 8;
 
 /// Number of cleared requests kept for reuse, and the maximum body buffer that each keeps.

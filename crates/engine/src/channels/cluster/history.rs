@@ -174,8 +174,7 @@ impl Channels {
                     Next::Record => {
                         let place = record.log_place();
                         range.after.seq = place.map_or(range.up_to, |place| place.seq);
-                        // A cached reply may contain events that have expired since the log sent
-                        // it.
+                        // Skip events that have expired while the reply was cached.
                         if record.unix_ms >= range.oldest_ms {
                             let past = past_of(&record, range.after);
                             reader.bytes +=
