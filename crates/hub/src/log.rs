@@ -307,7 +307,7 @@ impl Ring {
         let index = &self.log_index;
         let mark = index.marks.partition_point(|&(at, _)| at <= seq);
         let next = match mark.checked_sub(1).and_then(|at| index.marks.get(at)) {
-            // Before the oldest record.
+            // `seq` is before the oldest record, which is therefore the next one.
             None => index.marks.front().map(|&(_, before)| before + 1),
             Some(&(from, _)) => {
                 let mut next = None;

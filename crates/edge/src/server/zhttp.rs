@@ -120,7 +120,7 @@ impl Outbound<'_> {
             self.policy.limits.connect_ms,
             self.policy.limits.response_ms,
         );
-        // The request at the service has its own time-out.
+        // `Services` times the request out, so the exchange needs no deadline.
         exchange.due_ms = u64::MAX;
         let question = Question::Request(exchange.id());
         let asked = self.backends().ask(service, times, question, |id| {

@@ -92,7 +92,7 @@ impl Events {
         self.waiting.push_back(Waiting::Open { socket, handler });
     }
 
-    /// Sets a message of `len` bytes in the input buffer, which ends at the end of its frame.
+    /// Sets the current message: the `len` bytes before the offset `end` in the input buffer.
     #[inline]
     pub fn lend(
         &mut self,

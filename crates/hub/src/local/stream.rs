@@ -100,9 +100,10 @@ impl Stream {
         }
     }
 
-    /// Makes every cursor a gap.
+    /// Drops all frames, so that every subscriber receives a gap.
     pub(super) fn lose(&mut self, is_of_log: bool, pool: &mut LogPool) {
-        // One unreadable byte also moves the end beyond cursors that had read everything.
+        // Add a byte that does not exist. Without it, the cursor of a subscriber that has read everything would still be at the
+        // end.
         self.end += 1;
         if is_of_log {
             self.log_lost = self.end;

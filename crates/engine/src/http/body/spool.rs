@@ -259,8 +259,8 @@ impl Spools {
     }
 }
 
-/// Returns the prefix of the files that a lock protects; Returns `None` if the file is not a lock.
-/// A shorter prefix could match files of other processes.
+/// Returns the prefix of the files that a lock protects; `None` if the file is not a lock. The
+/// complete name is checked, because a shorter prefix could match files of other processes.
 fn prefix_of(name: &str) -> Option<&str> {
     let prefix = name.strip_suffix(LOCK_END)?;
     let (server, pid) = prefix
