@@ -129,8 +129,9 @@ bool fermata_conversation_is_kept(int fd);
 uint64_t fermata_conversation_used_at(int fd);
 /* Returns true if the descriptor number now belongs to another file. */
 bool fermata_conversation_is_gone(int fd);
-/* The first returns true if every request has been answered and every reply read; the second, if unread data has arrived. */
+/* Returns true if every request has a reply, and every reply was read. */
 bool fermata_conversation_is_at_rest(int fd);
+/* Returns true if data has arrived that was not read. */
 bool fermata_conversation_is_unread(int fd);
 /* Discards data that has arrived. */
 void fermata_conversation_discard(int fd);
