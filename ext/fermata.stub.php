@@ -1621,10 +1621,10 @@ namespace Fermata {
         /** Name under which browsers dispatch the event; null: "message". */
         public readonly ?string $name;
 
-        /** Id of an event that Channel::history() returned; otherwise null. */
+        /** Id of an event that Channel::history() or a ChannelReader returned; otherwise null. */
         public readonly ?string $id;
 
-        /** Time of publishing in Unix milliseconds, for an event that Channel::history() returned; otherwise null. */
+        /** Time of publishing in Unix milliseconds, for an event that Channel::history() or a ChannelReader returned; otherwise null. */
         public readonly ?int $timeMs;
 
         /** @throws Exception\MisuseError if the name is empty or contains a line break or NUL, or the data is not UTF-8 */

@@ -166,8 +166,7 @@ static bool worker_check(void)
 	return true;
 }
 
-/* Returns false with a MisuseError pending. */
-static bool channel_name(zval *this, FmStr *name)
+bool fermata_channel_name(zval *this, FmStr *name)
 {
 	zval *value = OBJ_PROP_NUM(Z_OBJ_P(this), CHANNEL_NAME);
 	if (!worker_check()) {
@@ -220,7 +219,7 @@ ZEND_METHOD(Fermata_Channel, publish)
 		zend_argument_type_error(1, "must be of type Fermata\\Event|Fermata\\WebSocket\\Message|string, %s given", ZSTR_VAL(event->ce->name));
 		RETURN_THROWS();
 	}
-	if (!channel_name(ZEND_THIS, &name)) {
+	if (!fermata_channel_name(ZEND_THIS, &name)) {
 		RETURN_THROWS();
 	}
 	if (event && event->ce == fermata_ce_event) {
@@ -260,7 +259,7 @@ ZEND_METHOD(Fermata_Channel, publishExcept)
 		Z_PARAM_OBJ_OF_CLASS(event, fermata_ce_event)
 		Z_PARAM_STR(socket_id)
 	ZEND_PARSE_PARAMETERS_END();
-	if (!channel_name(ZEND_THIS, &name) || !fermata_event_message(event, &message)) {
+	if (!fermata_channel_name(ZEND_THIS, &name) || !fermata_event_message(event, &message)) {
 		RETURN_THROWS();
 	}
 	uint32_t code = fm_publish_except(fermata.worker, name, &message, fermata_str(socket_id), &id, &error);
@@ -288,7 +287,7 @@ ZEND_METHOD(Fermata_Channel, members)
 		fermata_misuse("members() takes a positive limit, not " ZEND_LONG_FMT "; null means all", limit);
 		RETURN_THROWS();
 	}
-	if (!channel_name(ZEND_THIS, &name)) {
+	if (!fermata_channel_name(ZEND_THIS, &name)) {
 		RETURN_THROWS();
 	}
 	uint32_t code = fm_members(fermata.worker, name, all ? SIZE_MAX : (size_t)limit, &members, &members_len, &error);
@@ -311,7 +310,7 @@ ZEND_METHOD(Fermata_Channel, memberCount)
 	error.len = 0;
 	size_t count;
 	ZEND_PARSE_PARAMETERS_NONE();
-	if (!channel_name(ZEND_THIS, &name)) {
+	if (!fermata_channel_name(ZEND_THIS, &name)) {
 		RETURN_THROWS();
 	}
 	uint32_t code = fm_member_count(fermata.worker, name, &count, &error);
@@ -362,7 +361,7 @@ ZEND_METHOD(Fermata_Channel, history)
 		fermata_misuse("history() takes a positive count, not " ZEND_LONG_FMT "; null means all", count);
 		RETURN_THROWS();
 	}
-	if (!channel_name(ZEND_THIS, &name)) {
+	if (!fermata_channel_name(ZEND_THIS, &name)) {
 		RETURN_THROWS();
 	}
 	FmStr after = fermata_str_or_absent(since && ZSTR_LEN(since) ? since : NULL);
@@ -378,25 +377,5 @@ ZEND_METHOD(Fermata_Channel, history)
 		zval event;
 		fermata_event_from_past(&event, &past[i]);
 		add_next_index_zval(return_value, &event);
-	}
-}
-
-ZEND_METHOD(Fermata_Channel, read)
-{
-	zend_string *since = NULL;
-	bool from_start = false, has_gap_events = false;
-	FmStr name;
-	ZEND_PARSE_PARAMETERS_START(0, 3)
-		Z_PARAM_OPTIONAL
-		Z_PARAM_STR_OR_NULL(since)
-		Z_PARAM_BOOL(from_start)
-		Z_PARAM_BOOL(has_gap_events)
-	ZEND_PARSE_PARAMETERS_END();
-	if (!channel_name(ZEND_THIS, &name)) {
-		RETURN_THROWS();
-	}
-	FmStr after = fermata_str_or_absent(since && ZSTR_LEN(since) ? since : NULL);
-	if (!fermata_reader_open(return_value, name, after, from_start, has_gap_events)) {
-		RETURN_THROWS();
 	}
 }

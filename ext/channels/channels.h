@@ -6,6 +6,8 @@
 
 /* channel.c */
 bool fermata_event_message(zend_object *event, FmMessage *message);
+/* Returns false with a MisuseError pending. */
+bool fermata_channel_name(zval *channel, FmStr *name);
 /* Creates an Event. An `id.ptr` of NULL means an event without id and time. */
 void fermata_event_from_past(zval *result, const FmPast *past);
 /* Copies the id of an Event. */
@@ -13,8 +15,6 @@ void fermata_event_id(zval *result, zend_object *event);
 
 /* reader.c */
 void fermata_reader_init(void);
-/* Opens a ChannelReader. Returns false with an exception pending. */
-bool fermata_reader_open(zval *result, FmStr channel, FmStr since, bool from_start, bool has_gap_events);
 /* Called for FM_EVENT_CHANNEL. */
 void fermata_reader_woken(void);
 

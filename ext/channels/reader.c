@@ -4,18 +4,25 @@
  * FM_EVENT_CHANNEL wakes it. */
 #include "channels/channels.h"
 #include "fibers/fibers.h"
+#include "handler/parts.h"
+#include "state/changes.h"
 #include "zend_exceptions.h"
 #include "zend_interfaces.h"
 #include "base/optimize_size.h"
 
 typedef struct channel_reader {
 	FmReader core;         /* 0 = not opened by Channel::read() */
+	uint32_t run;          /* `runs` when the reader was opened */
 	bool has_gap_events;   /* a gap is an event instead of an exception */
 	bool is_waiting;
 	zend_object std;
 } channel_reader;
 
 static zend_object_handlers reader_handlers;
+
+/* Number of workers of this process that have stopped; a test process may start several. The core's numbers of readers are
+ * unique within one worker only. */
+static uint32_t runs;
 
 /* Fibers that wait for an event, by reader; NULL while there are none. */
 static HashTable *waiting;
@@ -31,11 +38,16 @@ static zend_object *reader_create(zend_class_entry *ce)
 	return &reader->std;
 }
 
+/* Returns true if the reader's worker runs in this process. In a forked child, the core belongs to the parent. */
+static bool has_worker(const channel_reader *reader)
+{
+	return fermata.worker && !fermata.forked && reader->run == runs;
+}
+
 static void reader_free(zend_object *object)
 {
 	channel_reader *reader = FERMATA_FROM(channel_reader, object);
-	/* In a forked child, the core belongs to the parent. */
-	if (reader->core && fermata.worker && !fermata.forked) {
+	if (reader->core && has_worker(reader)) {
 		fm_reader_close(fermata.worker, reader->core);
 	}
 	zend_object_std_dtor(object);
@@ -43,8 +55,16 @@ static void reader_free(zend_object *object)
 
 static zend_object_iterator *reader_get_iterator(zend_class_entry *ce, zval *object, int by_reference);
 
+static void on_stop(void)
+{
+	runs++;
+}
+
+static fermata_part part = {.on_stop = on_stop};
+
 void fermata_reader_init(void)
 {
+	fermata_part_register(&part);
 	fermata_ce_channel_reader->get_iterator = reader_get_iterator;
 	fermata_ce_channel_reader->create_object = reader_create;
 	memcpy(&reader_handlers, zend_get_std_object_handlers(), sizeof(reader_handlers));
@@ -54,22 +74,38 @@ void fermata_reader_init(void)
 	reader_handlers.compare = zend_objects_not_comparable;
 }
 
-/* Returns false with an exception pending. */
-bool fermata_reader_open(zval *result, FmStr channel, FmStr since, bool from_start, bool has_gap_events)
+ZEND_METHOD(Fermata_Channel, read)
 {
+	zend_string *since = NULL;
+	bool from_start = false, has_gap_events = false;
+	FmStr name;
 	FmReader core;
 	FmError error;
 	error.len = 0;
-	uint32_t code = fm_reader_open(fermata.worker, channel, since, from_start, &core, &error);
+	ZEND_PARSE_PARAMETERS_START(0, 3)
+		Z_PARAM_OPTIONAL
+		Z_PARAM_STR_OR_NULL(since)
+		Z_PARAM_BOOL(from_start)
+		Z_PARAM_BOOL(has_gap_events)
+	ZEND_PARSE_PARAMETERS_END();
+	if (!fermata_channel_name(ZEND_THIS, &name)) {
+		RETURN_THROWS();
+	}
+	if (UNEXPECTED(fermata.forked)) {
+		fermata_misuse("a forked process cannot wait for events; read the channel in the worker");
+		RETURN_THROWS();
+	}
+	FmStr after = fermata_str_or_absent(since && ZSTR_LEN(since) ? since : NULL);
+	uint32_t code = fm_reader_open(fermata.worker, name, after, from_start, &core, &error);
 	if (code != FM_OK) {
 		fermata_throw(code, &error);
-		return false;
+		RETURN_THROWS();
 	}
-	object_init_ex(result, fermata_ce_channel_reader);
-	channel_reader *reader = FERMATA_FROM(channel_reader, Z_OBJ_P(result));
+	object_init_ex(return_value, fermata_ce_channel_reader);
+	channel_reader *reader = FERMATA_FROM(channel_reader, Z_OBJ_P(return_value));
 	reader->core = core;
+	reader->run = runs;
 	reader->has_gap_events = has_gap_events;
-	return true;
 }
 
 /* Waiting */
@@ -84,8 +120,12 @@ static bool wait_for_event(channel_reader *reader)
 		ALLOC_HASHTABLE(waiting);
 		zend_hash_init(waiting, 8, NULL, NULL, 0);
 	}
-	zend_hash_index_add_new_ptr(waiting, reader->core, fermata_this_fiber());
+	fermata_fiber *fiber = fermata_this_fiber();
+	zend_hash_index_add_new_ptr(waiting, reader->core, fiber);
+	/* A task that waits for events does not delay the stop of the worker; a handler does, because its client waits. */
+	fermata_background(!fermata_has_request(fiber));
 	fermata_wait_result result = fermata_wait(FERMATA_NEVER);
+	fermata_background(false);
 	zend_hash_index_del(waiting, reader->core);
 	if (!zend_hash_num_elements(waiting)) {
 		zend_hash_destroy(waiting);
@@ -107,7 +147,7 @@ void fermata_reader_woken(void)
 
 static void gap_event(zval *result, FmStr reason)
 {
-	zend_string *data = zend_strpprintf(0, "{\"reason\":\"%.*s\"}", (int)reason.len, reason.ptr);
+	zend_string *data = zend_string_concat3(ZEND_STRL("{\"reason\":\""), reason.ptr, reason.len, ZEND_STRL("\"}"));
 	FmPast gap = {.name = FERMATA_LITERAL("gap"), .data = fermata_str(data)};
 	fermata_event_from_past(result, &gap);
 	zend_string_release(data);
@@ -115,9 +155,11 @@ static void gap_event(zval *result, FmStr reason)
 
 static ZEND_COLD void throw_gap(FmStr reason)
 {
+	zend_string *text = zend_string_init(reason.ptr, reason.len, false);
 	zend_object *exception = zend_throw_exception_ex(fermata_ce_gap, 0,
-		"events before the next one are missing (%.*s); load the current state, then continue with this reader", (int)reason.len, reason.ptr);
-	zend_update_property_stringl(fermata_ce_gap, exception, ZEND_STRL("reason"), reason.ptr, reason.len);
+		"events before the next one are missing (%s); load the current state, then continue with this reader", ZSTR_VAL(text));
+	zend_update_property_str(fermata_ce_gap, exception, ZEND_STRL("reason"), text);
+	zend_string_release(text);
 }
 
 /* Reads the next event; waits while there is none. Returns false with an exception pending. */
@@ -127,15 +169,7 @@ static bool read_event(channel_reader *reader, zval *event)
 	uint32_t what;
 	FmError error;
 	error.len = 0;
-	if (UNEXPECTED(!reader->core)) {
-		fermata_misuse("the reader was made without its constructor; use Channel::read()");
-		return false;
-	}
 	for (;;) {
-		if (UNEXPECTED(!fermata.worker || fermata.forked)) {
-			fermata_misuse("the reader belongs to a worker that has stopped, or to the parent of this process");
-			return false;
-		}
 		uint32_t code = fm_reader_next(fermata.worker, reader->core, &what, &past, &error);
 		if (UNEXPECTED(code != FM_OK)) {
 			fermata_throw(code, &error);
@@ -162,13 +196,24 @@ static bool read_event(channel_reader *reader, zval *event)
 /* Like read_event(), but refuses two fibers that read at the same time: each would receive a part of the events. */
 static bool read_alone(channel_reader *reader, zval *event)
 {
+	if (UNEXPECTED(!reader->core)) {
+		fermata_misuse("the reader was made without its constructor; use Channel::read()");
+		return false;
+	}
+	if (UNEXPECTED(!has_worker(reader))) {
+		fermata_misuse("the reader belongs to a worker that has stopped, or to the parent of this process; use Channel::read() again");
+		return false;
+	}
 	if (UNEXPECTED(reader->is_waiting)) {
 		fermata_misuse("another handler or task waits with this reader; open one with Channel::read() for each of them");
 		return false;
 	}
 	reader->is_waiting = true;
+	/* While this fiber waits, another one may release the last reference. */
+	GC_ADDREF(&reader->std);
 	bool has_read = read_event(reader, event);
 	reader->is_waiting = false;
+	OBJ_RELEASE(&reader->std);
 	return has_read;
 }
 
@@ -214,18 +259,29 @@ static zend_result iterator_valid(zend_object_iterator *base)
 
 static zval *iterator_event(zend_object_iterator *base)
 {
-	return &((reader_iterator *)base)->event;
+	zval *event = &((reader_iterator *)base)->event;
+	return Z_ISUNDEF_P(event) ? NULL : event;
 }
 
 static void iterator_key(zend_object_iterator *base, zval *key)
 {
-	fermata_event_id(key, Z_OBJ(((reader_iterator *)base)->event));
+	const zval *event = &((reader_iterator *)base)->event;
+	/* Undefined after an exception; InternalIterator::key() does not check valid(). */
+	if (Z_ISUNDEF_P(event)) {
+		ZVAL_NULL(key);
+		return;
+	}
+	fermata_event_id(key, Z_OBJ_P(event));
 }
 
 static void iterator_next(zend_object_iterator *base)
 {
 	zval event;
 	iterator_drop(base);
+	if (UNEXPECTED(EG(exception))) {
+		/* Thrown by a destructor. */
+		return;
+	}
 	/* Store the event outside of the iterator: another fiber may read the iterator's current value during the wait. */
 	if (read_alone(FERMATA_FROM(channel_reader, Z_OBJ(base->data)), &event)) {
 		ZVAL_COPY_VALUE(&((reader_iterator *)base)->event, &event);

@@ -37,6 +37,11 @@ $cases = [
     'gap event' => function () { $r = Channel::get('u')->read('made-up', gapEvents: true); later('u', 'end'); foreach ($r as $key => $event) { if ($event->data === 'end') { return $seen; } $seen = [$key, $event->name, $event->data, $event->id, $event->timeMs]; } },
     'history_count_max' => function () { $c = Channel::get('h'); for ($i = 0; $i < 12; $i++) { $c->publish("$i"); } $c->publish('end'); return texts($c->read(fromStart: true, gapEvents: true)); },
     'same reader twice' => function () { $r = Channel::get('twice')->read(); $f = async(fn () => $r->receive()); delay(0); try { $r->receive(); } finally { $f->cancel(); } },
+    'iterator after an exception' => function () { $it = Channel::get('it')->read()->getIterator(); try { timeout(0.01, fn () => $it->rewind()); } catch (Fermata\Exception\TimeoutException) {} return [$it->valid(), $it->key(), $it->current()]; },
+    'destructor throws' => function () { $c = Channel::get('map'); $map = new WeakMap; $r = $c->read(); foreach (['1', '2', 'end'] as $text) { $c->publish($text); }
+        try { foreach ($r as $event) { $map[$event] = new class { public function __destruct() { throw new LogicException('of a destructor'); } }; unset($event); } } catch (LogicException $e) { return [$e->getMessage(), texts($r)]; } },
+    'forked' => function () { $r = Channel::get('forked')->read(); if (!$pid = pcntl_fork()) { file_put_contents('forked', shown(fn () => $r->receive()) . "\n" . shown(fn () => Channel::get('forked')->read())); posix_kill(getmypid(), SIGKILL); }
+        pcntl_waitpid($pid, $status); later('forked', 'one'); return [file_get_contents('forked'), $r->receive()->data]; },
     'clone' => fn () => clone Channel::get('c')->read(),
     'new' => fn () => (new ReflectionClass(Fermata\ChannelReader::class))->newInstanceWithoutConstructor()->receive(),
     'serialize' => fn () => serialize(Channel::get('c')->read()),
@@ -44,6 +49,7 @@ $cases = [
     'destructor frees' => function () { $held = []; for ($i = 0; $i < 100000; $i++) { Channel::get('f')->read(); } return 'freed'; },
     'too many' => function () { $held = []; for (;;) { $held[] = Channel::get('f')->read(); } },
     'after too many' => function () { $r = Channel::get('last')->read(); later('last', 'one'); return $r->receive()->data; },
+    'background task' => function () { async(fn () => texts(Channel::get('background')->read())); delay(0); return 'started'; },
     'every turn' => function () { $c = Channel::get('turn'); $r = $c->read(); $seen = []; $f = async(function () use ($r, &$seen) { foreach ($r as $e) { $seen[] = $e->data; if (count($seen) === 3) { return; } } });
         foreach ([1, 2, 3] as $n) { delay(0.001); $c->publish("$n"); } await($f); return $seen; },
 ];
@@ -68,7 +74,10 @@ usleep(50000);
 unset($client);
 $server->wait('/left: /');
 echo preg_replace('/^.*(left: \S+).*$/s', '$1', $server->logged('/left: /')), "\n";
+/* A task that waits does not delay the end. */
+$server->get('/' . rawurlencode('background task'));
 var_dump($server->stop());
+echo $server->logged('/still waits/');
 ?>
 --EXPECT--
 now: ["one","two"]
@@ -87,6 +96,9 @@ reason: "unknown id"
 gap event: [null,"gap","{\"reason\":\"unknown id\"}",null,null]
 history_count_max: ["{\"reason\":\"expired\"}","3","4","5","6","7","8","9","10","11"]
 same reader twice: Fermata\Exception\MisuseError: another handler or task waits with this reader; open one with Channel::read() for each of them
+iterator after an exception: [false,null,null]
+destructor throws: ["of a destructor",["2"]]
+forked: ["Fermata\\Exception\\MisuseError: the reader belongs to a worker that has stopped, or to the parent of this process; use Channel::read() again\nFermata\\Exception\\MisuseError: a forked process cannot wait for events; read the channel in the worker","one"]
 clone: Error: Trying to clone an uncloneable object of class Fermata\ChannelReader
 new: ReflectionException: Class Fermata\ChannelReader is an internal class marked as final that cannot be instantiated without invoking its constructor
 serialize: Exception: Serialization of 'Fermata\ChannelReader' is not allowed
@@ -94,6 +106,7 @@ by reference: Fermata\Exception\MisuseError: foreach cannot read events by refer
 destructor frees: "freed"
 too many: Fermata\Exception\MisuseError: this worker has 65536 open readers of channels, which is the maximum; release a reader when its loop ends
 after too many: "one"
+background task: "started"
 every turn: ["1","2","3"]
 200 from another client
 left: Fermata\Exception\ClientGoneException

@@ -207,6 +207,18 @@ impl Backlog {
         early.is_some_and(|read| read < ring.log_read())
     }
 
+    /// Continues after the ring position `seq`: a subscription has shown that no record up to there was published to the channels
+    /// since the last one that was delivered.
+    pub fn skip_to(&mut self, ring: &mut Ring, seq: Seq) {
+        if self.after >= seq || !self.found.is_empty() || self.is_waiting() {
+            return;
+        }
+        (self.after, self.found_up_to) = (seq, seq);
+        if self.place.is_some() {
+            self.place = ring.place_at(seq);
+        }
+    }
+
     fn go_on_after(&mut self, after: Seq) {
         self.ahead = None;
         self.after = after;

@@ -41,7 +41,8 @@ impl Channels {
         let mut until_ms = 0;
         for _ in 0..PUMPS_MAX {
             while let Some(owner) = self.local.next_ready() {
-                if !self.readers.wake_owner(&mut self.local, to.waiting, owner) {
+                let (local, ring) = (&mut self.local, &mut self.ring);
+                if !self.readers.wake_owner(owner, local, ring, to.waiting) {
                     self.send_held(to, ExchangeIndex(owner));
                     self.after_output(to);
                 }
@@ -96,7 +97,8 @@ impl Channels {
 
     fn finish_round<D: Driver>(&mut self, to: &mut Clients<'_, D>) {
         while let Some(owner) = self.local.next_ready() {
-            if !self.readers.wake_owner(&mut self.local, to.waiting, owner) {
+            let (local, ring) = (&mut self.local, &mut self.ring);
+            if !self.readers.wake_owner(owner, local, ring, to.waiting) {
                 self.send_held(to, ExchangeIndex(owner));
                 self.after_output(to);
             }

@@ -6,11 +6,12 @@
 //! channel's next message ends this subscription and wakes the handler, so there is one wake-up for
 //! any number of messages that arrive together.
 
-use fermata_hub::{Backlog, Local, SubId};
+use fermata_hub::{Backlog, Local, Ring, Seq, SubId};
 
 use crate::channels::encode::FORMAT_READER;
 use crate::embed::waiting::{WaitEvent, Waiting};
 use crate::id::ReaderId;
+use crate::missed::missed;
 use crate::net::slab::Slab;
 
 /// Maximum number of open readers per worker.
@@ -29,6 +30,23 @@ struct ChannelReader {
     is_waiting: bool,
     /// True if the reader's first event id is unknown, which is reported before its first event.
     is_unknown: bool,
+}
+
+impl ChannelReader {
+    /// Ends the subscription. The reader then continues at the first message that the subscription
+    /// received, or at `read_up_to` if it received none. Without this, a reader that has waited
+    /// while the ring was overwritten by other channels would receive a gap.
+    fn end_subscription(&mut self, local: &mut Local, ring: &mut Ring, read_up_to: Seq) {
+        if self.chain == SubId::NONE {
+            return;
+        }
+        let first = local.first_unread(self.chain);
+        local.unsubscribe(std::mem::replace(&mut self.chain, SubId::NONE));
+        // `None`: records were lost, and the search in the ring decides if the channel had any.
+        if let (Some(first), Some(backlog)) = (first, &mut self.backlog) {
+            backlog.skip_to(ring, first.map_or(read_up_to, |seq| seq - 1));
+        }
+    }
 }
 
 /// The readers of a worker.
@@ -59,27 +77,36 @@ impl Readers {
     }
 
     /// Removes the position of an open reader, to be returned with [`Readers::put_back`] or
-    /// [`Readers::wait`].
-    pub fn take_backlog(&mut self, id: ReaderId) -> Option<Backlog> {
-        self.0.get_mut(id.key())?.backlog.take()
+    /// [`Readers::wait`]. `read_up_to`: position up to which the worker has read the ring.
+    pub fn take_backlog(
+        &mut self,
+        id: ReaderId,
+        local: &mut Local,
+        ring: &mut Ring,
+        read_up_to: Seq,
+    ) -> Option<Backlog> {
+        let reader = self.0.get_mut(id.key())?;
+        reader.end_subscription(local, ring, read_up_to);
+        reader.backlog.take()
     }
 
     pub fn put_back(&mut self, id: ReaderId, backlog: Backlog) {
-        if let Some(reader) = self.0.get_mut(id.key()) {
-            reader.backlog = Some(backlog);
-        }
+        let Some(reader) = self.0.get_mut(id.key()) else {
+            // Unreachable: the position was taken from this reader.
+            return missed(());
+        };
+        reader.backlog = Some(backlog);
     }
 
     /// Makes a reader wait. `local`: the reader has read everything that this worker has, so the
     /// channel's next message wakes it. `None`: the caller wakes it.
     pub fn wait(&mut self, id: ReaderId, backlog: Backlog, local: Option<&mut Local>) {
         let Some(reader) = self.0.get_mut(id.key()) else {
-            return;
+            // Unreachable: the position was taken from this reader.
+            return missed(());
         };
         reader.is_waiting = true;
-        if let Some(local) = local
-            && reader.chain == SubId::NONE
-        {
+        if let Some(local) = local {
             let channel = backlog.channels().next().unwrap_or_default();
             let owner = READER_OWNERS | id.key().index;
             reader.chain = local.subscribe(owner, SubId::NONE, channel, FORMAT_READER);
@@ -89,25 +116,35 @@ impl Readers {
 
     /// Wakes the reader that owns a subscription. Returns false if the owner is an exchange.
     #[inline]
-    pub fn wake_owner(&mut self, local: &mut Local, waiting: &mut Waiting, owner: u32) -> bool {
+    pub fn wake_owner(
+        &mut self,
+        owner: u32,
+        local: &mut Local,
+        ring: &mut Ring,
+        waiting: &mut Waiting,
+    ) -> bool {
         if owner < READER_OWNERS {
             return false;
         }
-        if let Some(key) = self.0.key(owner & !READER_OWNERS) {
-            self.wake(local, waiting, ReaderId::new(key));
-        }
+        let index = owner & !READER_OWNERS;
+        let (Some(key), Some(reader)) = (self.0.key(index), self.0.at_mut(index)) else {
+            // Unreachable: a reader that is closed ends its subscription.
+            return missed(true);
+        };
+        // There is an unread message or a loss, so the position up to which the worker has read is
+        // not used.
+        reader.end_subscription(local, ring, 0);
+        self.wake(waiting, ReaderId::new(key));
         true
     }
 
     /// Wakes a reader, if it waits.
     #[cold]
-    pub fn wake(&mut self, local: &mut Local, waiting: &mut Waiting, id: ReaderId) {
+    pub fn wake(&mut self, waiting: &mut Waiting, id: ReaderId) {
         // The reader may have been closed after it was queued.
-        let Some(reader) = self.0.get_mut(id.key()) else {
-            return;
-        };
-        local.unsubscribe(std::mem::replace(&mut reader.chain, SubId::NONE));
-        if std::mem::take(&mut reader.is_waiting) {
+        if let Some(reader) = self.0.get_mut(id.key())
+            && std::mem::take(&mut reader.is_waiting)
+        {
             waiting.events.push_back(WaitEvent::Read(id));
         }
     }

@@ -51,7 +51,7 @@ impl Channels {
             let key = match self.resuming.pop_front() {
                 Some(Resuming::Client(key)) => key,
                 Some(Resuming::Reader(id)) => {
-                    self.readers.wake(&mut self.local, to.waiting, id);
+                    self.readers.wake(to.waiting, id);
                     continue;
                 }
                 None => break,
@@ -239,7 +239,9 @@ impl Channels {
             net.counts.add(Counter::GapsUnknown, 1);
             return Some(ReadNext::Gap("unknown id"));
         }
-        let mut backlog = self.readers.take_backlog(id)?;
+        let (local, ring) = (&mut self.local, &mut self.ring);
+        let read_up_to = self.reader.read_up_to();
+        let mut backlog = self.readers.take_backlog(id, local, ring, read_up_to)?;
         let has_begun = backlog.has_begun();
         let mut next = None;
         self.next_missed(

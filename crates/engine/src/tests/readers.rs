@@ -141,6 +141,36 @@ fn the_limits_of_history_do_not_apply_to_later_events() {
     assert_eq!(read_all(&mut rig, now), all);
 }
 
+/// Regression: the records of other channels are linked with those of the reader's channel. When
+/// the ring had overwritten one of them, a reader that had waited since then received a gap.
+#[test]
+fn a_reader_that_waits_misses_nothing_while_the_ring_is_overwritten() {
+    for has_read in [false, true] {
+        let mut rig = Rig::new(1);
+        let reader = open(&mut rig, Since::Now);
+        if has_read {
+            rig.publish("a", "first");
+            rig.run();
+            assert_eq!(read_all(&mut rig, reader), strings(&["first"]));
+        }
+        assert_eq!(read_all(&mut rig, reader), strings(&[]));
+        for n in 0..3_000 {
+            rig.publish(&format!("other {n}"), &format!("{n:01000}"));
+            if n == 1_500 {
+                // The handler was cancelled, and reads again later.
+                rig.run();
+                assert_eq!(read_all(&mut rig, reader), strings(&[]));
+            }
+        }
+        rig.run();
+        assert_eq!(rig.woken, []);
+        rig.publish("a", "second");
+        rig.run();
+        assert_eq!(rig.woken, [reader]);
+        assert_eq!(read_all(&mut rig, reader), strings(&["second"]));
+    }
+}
+
 #[test]
 fn the_number_of_readers_is_bounded() {
     let mut rig = Rig::new(1);

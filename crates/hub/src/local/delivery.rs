@@ -23,6 +23,19 @@ impl Local {
             .any(|subscription| subscription.cursor < self.stream(subscription).end())
     }
 
+    /// Returns the position of the first record that a chain's owner has not received: `Some(None)` if it has received
+    /// everything, `None` if records were lost.
+    pub fn first_unread(&self, chain: SubId) -> Option<Option<Seq>> {
+        if self.has_gap(chain) {
+            return None;
+        }
+        let unread = self.chain(chain).filter_map(|subscription| {
+            let stream = self.stream(subscription);
+            stream.first_after(subscription.cursor, 0, subscription.owner)
+        });
+        Some(unread.map(|(seq, _)| seq).min())
+    }
+
     /// Returns true if this owner has lost records.
     pub fn has_gap(&self, chain: SubId) -> bool {
         self.chain(chain)

@@ -416,7 +416,7 @@ figures! {
     "channels" "channels" Plain Sum
     "Channels with subscribers; one with subscribers in several workers counts in each." { Channels }
     "subscriptions" "subscriptions" Plain Sum
-    "Subscriptions of held clients and WebSockets." { Subscriptions }
+    "Subscriptions of held clients, WebSockets and waiting readers of channels." { Subscriptions }
     "fibers_waiting" "fibers_waiting" Plain Sum
     "Waiting handlers and tasks." { FibersWaiting }
     "tasks_queued" "tasks_queued" Plain Sum
