@@ -28,7 +28,8 @@ COMMITS_MAX, DAYS_MAX = 300, 30
 """Maximum age of a figure in the README."""
 SUBJECT, CONTROL = "fermata", "control"
 LEGEND = """Each table is one run of all servers in turns, on one machine; the figures are medians over the rounds. The row of
-Fermata has its rate. Every other row has Fermata's rate divided by that server's: above 1× Fermata is faster. The C servers, Node `net` and the bare loops in PHP (select, non-blocking, single process, Revolt) parse no
+Fermata has its rate. Every other row has Fermata's rate divided by that server's: above 1× Fermata is faster. \
+The C servers, Node `net` and the bare loops in PHP (select, non-blocking, single process, Revolt) parse no
 request and send a constant."""
 TABLES = {
     "json": (
