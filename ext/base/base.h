@@ -114,7 +114,7 @@ uint64_t fermata_now_ns(void);
 /* Opens /dev/null for each closed descriptor from 0 to 2. Otherwise the next file or connection would get that number and receive
  * printed and logged text. */
 void fermata_fill_standard_streams(void);
-/* Keeps these descriptors open when PHP closes its streams for them, for the same reason. */
+/* Keeps descriptors 0 to 2 open when PHP closes its streams for them, so that no file or connection gets their numbers. */
 void fermata_keep_standard_streams(void);
 /* Returns true if the path names standard error. */
 bool fermata_is_standard_error(const char *path);

@@ -107,7 +107,8 @@ static void *hooked_get_result(void *connection)
 	if (UNEXPECTED(was_copy && is_copy)) {
 		libpq_results.connection = NULL;
 		if (status != PGRES_COPY_IN || libpq_results.put_copy_end(connection, "the COPY was left in the middle") != 1) {
-			/* The remaining data of the COPY may have any size. */
+			/* Shut the connection down instead of reading the rest of the COPY, whose size has no limit. The loop reads the data
+			 * that has already arrived. */
 			shutdown(libpq_socket(connection), SHUT_RDWR);
 			for (uint32_t i = 0; i < COPY_READS_MAX && libpq_results.consume_input(connection); i++) {
 			}

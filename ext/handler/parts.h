@@ -55,7 +55,7 @@ typedef struct fermata_part {
 	 * exception. */
 	bool (*answers_exception)(void);
 
-	/* The fiber is about to wait. */
+	/* Called when the fiber is about to wait. */
 	void (*on_wait)(fermata_fiber *fiber);
 	/* Returns the reason why PHP must not wait at this point; NULL if the part has no reason. */
 	const char *(*obstacle)(const fermata_fiber *fiber);

@@ -161,7 +161,8 @@ void fermata_owner_wrote(int fd, const char *text, size_t len);
 void fermata_owner_read(int fd, const char *text, size_t len);
 /* Returns true if another fiber is inside a call of the opposite side: a write if `side` is read, and a read if it is write. */
 bool fermata_owner_is_other_inside(int fd, fermata_side side);
-/* Returns a flag for two fibers inside one TLS stream: true if the socket is non-blocking for both. */
+/* Returns a pointer to a flag of the connection: true while two fibers are inside its TLS stream, for which the socket is
+ * non-blocking. */
 bool *fermata_owner_flipped(int fd);
 /* Wakes the fibers queued for a closed connection. Each of them then detects that it is closed. */
 void fermata_owner_closed(int fd);

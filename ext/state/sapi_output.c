@@ -370,8 +370,8 @@ static size_t drop_output(const char *bytes, size_t len)
 	return len;
 }
 
-/* After a fatal error in a handler that prints its page, PHP still calls shutdown functions, in which frameworks print their error
- * page. The client already has its response, so this output is dropped. */
+/* Drops all further output of the process. Called after a fatal error: PHP still calls shutdown functions, in which frameworks
+ * print an error page, but the client already has its response. */
 void fermata_sapi_output_drop(void)
 {
 	sapi_module.ub_write = drop_output;

@@ -145,7 +145,7 @@ static zend_result guarded_write(PS_WRITE_ARGS)
 	return EXPECTED(!guard.is_abandoned && !EG(exception)) ? guard.module->s_write(mod_data, key, val, maxlifetime) : FAILURE;
 }
 
-/* Closes while the exception is set aside; otherwise PHP would not call the userland function. */
+/* Closes the session while the exception is set aside; otherwise PHP would not call the userland function. */
 static zend_result guarded_close(PS_CLOSE_ARGS)
 {
 	if (EXPECTED(!EG(exception)) || guard.is_unopened) {
@@ -368,7 +368,7 @@ void fermata_session_end(void)
 	}
 }
 
-static bool is_unlocked; /* the wait for the lock of the session being opened was ended */
+static bool is_unlocked; /* an exception has ended the wait for the lock of the session that is being opened */
 
 void fermata_session_unlocked(void)
 {

@@ -1,14 +1,14 @@
 /* Runtime::setSapiName(): the value of PHP_SAPI and php_sapi_name().
  *
- * Libraries use it to choose between a page and a terminal. A server runs on the command line, where the value is "cli". Worker
- * scripts and bridges serve pages, so they set a different name before they load the application.
+ * Libraries check this value to decide if they print HTML or terminal text. The server is a command-line process, so the value is
+ * "cli". Worker scripts and the bridges of frameworks serve HTML, so they set a different name before they load the application.
  *
  * sapi_module.name does not change: PHP's C code checks it for php://stdin and dl().
  *
  * PHP compiles the value of PHP_SAPI into code that uses it. Files compiled before the change would still contain "cli" while
- * php_sapi_name() returns the new name. Two flags of the constant prevent this. Without CONST_PERSISTENT neither OPcache's compiler
- * options nor its optimizer replace the constant. CONST_DEPRECATED, set only while a file is compiled, has this effect without
- * OPcache. The cost: code that uses PHP_SAPI reads the constant at run time, by a pointer that the function caches. */
+ * php_sapi_name() returns the new name. Two flags of the constant prevent this. Fermata clears CONST_PERSISTENT, so that OPcache does
+ * not replace the constant by its value. It sets CONST_DEPRECATED while a file is compiled, so that PHP's compiler does not replace
+ * it either. The cost: code that uses PHP_SAPI reads the constant at run time, by a pointer that the function caches. */
 #ifdef HAVE_CONFIG_H
 # include "config.h"
 #endif

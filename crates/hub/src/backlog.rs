@@ -57,7 +57,7 @@ pub struct Backlog {
     ahead: Option<(LogPlace, Option<u64>)>,
     /// A log position up to which every record was delivered; `None` = unknown.
     place: Option<LogPlace>,
-    /// The range to read from the log before the ring continues.
+    /// Records to read from the log before those of the ring; `None` = none.
     past: Option<PastRange>,
     /// Deadline for the log's records.
     past_until_ms: Option<u64>,

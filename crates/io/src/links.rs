@@ -7,7 +7,7 @@ use std::path::Path;
 
 use crate::process::ROOT;
 
-/// Permissions of a folder in which users other than its owner create names.
+/// Permission bits that let users other than a folder's owner create files in it.
 const OTHERS_WRITE: u32 = 0o022;
 
 /// Opens a file with `options` and the custom `flags`. Follows a link only in a folder where root alone can create files.

@@ -21,14 +21,14 @@ use crate::TEMPLATE_BYTES;
 use crate::selector::{Selector, SelectorError, Syntax};
 use crate::topic::Topic;
 
-/// Number of views up to which ended ones are not searched for. Above it, they are removed each time the number has doubled.
+/// Number of views above which ended views are removed. After a removal, the next one follows when the number has doubled.
 const KEPT_MIN: usize = 1024;
 
-/// Maximum number of views that one search for ended views visits, so that a subscriber that is refused for lack of room costs
-/// little.
+/// Maximum number of views that one search for ended views visits. When there is no room, each refused subscriber causes a
+/// search.
 const SEARCHED_MAX: usize = 1024;
 
-/// Number of addresses up to which those without subscribers are not searched for. Above it, they are removed each time the
+/// Number of addresses above which those without subscribers are removed. After a removal, the next one follows when the
 /// number has doubled.
 const ADDRESSES_MIN: usize = 1024;
 

@@ -24,8 +24,8 @@ impl Slot<'_> {
         Meta(self.words[META].load(Ordering::Relaxed))
     }
 
-    /// Orders the stores that follow after the stores before it. A reader that sees new content therefore also sees, in
-    /// [`Slot::meta_after`], that the state has changed.
+    /// Issues a release fence between the change of a row's state and the stores of its content. A reader that loads new
+    /// content therefore finds the changed state in [`Slot::meta_after`], and reads the row again.
     pub(crate) fn begin_change(&self) {
         fence(Ordering::Release);
     }

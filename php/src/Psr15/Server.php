@@ -129,7 +129,7 @@ final class Server
         }
         $headers = self::headers($response);
         if ($size === null) {
-            // Reading the body runs code of the application, so read the body while its handler counts as running.
+            // Reading the body may run code of the application, so read it on the fiber of the handler.
             $printed = FrontController::printed();
             return Response::output(static function () use ($body, $printed): void {
                 echo $printed;

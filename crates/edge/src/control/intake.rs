@@ -67,7 +67,8 @@ impl Intake {
         verdict
     }
 
-    /// Returns true if an item can be ordered without [`Self::prime`] from the ring.
+    /// Returns true if the sequencer can order the item now. Otherwise read the channel's newest items from the ring and
+    /// pass them to [`Self::prime`] first.
     pub fn knows(&self, item: &Item) -> bool {
         item.id.is_none() || self.has_recovered || self.sequencer.knows(&item.channel)
     }

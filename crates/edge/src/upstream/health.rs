@@ -111,7 +111,7 @@ pub struct HealthAtSend {
 /// Thresholds of health checks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HealthThresholds {
-    /// Successful checks in a row that bring a target back.
+    /// Number of consecutive successful checks after which a target is used again.
     pub rise: u64,
     /// Number of consecutive failed checks after which a target is taken out.
     pub fall: u64,

@@ -47,7 +47,7 @@ pub(crate) enum Phase {
 }
 
 impl Phase {
-    /// Returns true if more can be read from the origin.
+    /// Returns true if the edge has room for more bytes from the origin.
     pub fn wants_more(&self) -> bool {
         match self {
             Phase::AwaitingHead | Phase::Whole { .. } => true,

@@ -12,7 +12,7 @@ pub(crate) const PIECE_BYTES: usize = 32 * 1024;
 /// The state of a held client that is not live yet.
 pub(crate) struct Resume {
     pub backlog: Backlog,
-    /// True while it is in `Channels::resuming`.
+    /// True while the client is in `Channels::resuming`.
     pub is_queued: bool,
 }
 

@@ -168,7 +168,7 @@ impl Channels {
         }
     }
 
-    /// Copies the counts of followers.
+    /// Sets the counters of events for edges to the sums over all threads that forward events.
     pub(crate) fn report_followers(&self, counts: &mut Counts) {
         if self.followers.is_empty() {
             return;

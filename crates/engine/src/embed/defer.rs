@@ -116,8 +116,8 @@ impl Waiting {
         self.wire
     }
 
-    /// Schedules one `Event::Wake` by the clock of `Net::now_ms`. If the time has passed, the event
-    /// follows the next turn.
+    /// Schedules one `Event::Wake` at the time `wake`, by the clock of `Net::now_ms`. If the time
+    /// has already passed, the event is returned after the next turn of the loop.
     pub fn wake_at(&mut self, wake: Deadline) {
         self.wake = wake;
     }

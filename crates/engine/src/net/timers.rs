@@ -11,7 +11,8 @@ use crate::net::Net;
 use crate::net::connection::Phase;
 use crate::net::index::ConnectionIndex;
 
-/// Body of the response to a request that no handler could start in time.
+/// Body of the 503 response to a request that could not start in time because all handlers were
+/// waiting.
 pub(crate) const ALL_WAIT: &str =
     "All handlers are waiting, and none was free in time; try again.\n";
 

@@ -142,7 +142,7 @@ impl Sockets {
         net.counts.add(Counter::WebSocketPingsSent, 1);
         append(connection, &mut net.pool, Opcode::Ping, b"");
         net.restart_deadline(index.connection());
-        // Flush now, so that thousands of due clients share one buffer.
+        // Flush now, so that thousands of sockets that are pinged in one turn share one buffer.
         net.flush(http, index.connection());
     }
 }

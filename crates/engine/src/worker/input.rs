@@ -231,7 +231,8 @@ impl<D: Driver> Worker<D> {
         parser
     }
 
-    /// Finds the handler of the current request. Returns `Some` if it is the application.
+    /// Routes the current request. Returns an event if the application responds to it, and `None` if
+    /// the server does.
     #[inline]
     fn dispatch(&mut self) -> Option<Event> {
         let index = self.http.request.index();

@@ -2,7 +2,7 @@
 //!
 //! All updates share one channel, so they have one order and one position to resume from. The engine holds the subscribers;
 //! `listeners.rs` selects the recipients of an update, once per worker and group of subscribers with equal topics and rights.
-//! Subscriptions are represented by the presence of that channel, so the subscriptions of a killed worker end as well.
+//! Subscriptions are represented by the presence of that channel, so they also end when a worker is killed.
 
 mod caddyfile;
 mod keys;

@@ -222,7 +222,7 @@ impl<T> Sequencer<T> {
         }
     }
 
-    /// Adds an item. Appends the items that can be delivered now to `out`, in order.
+    /// Adds an item. Appends to `out` all items that can now be delivered, in order.
     pub fn offer(
         &mut self,
         now_ms: u64,

@@ -32,7 +32,7 @@ impl Handle {
         })
     }
 
-    /// Reads up to the end of a line, which is not returned. Returns no bytes after the last line.
+    /// Reads a line and returns it without its line end. Returns `Output::Bytes(None)` after the last line.
     #[must_use]
     pub fn read_line(&self, bytes_max: usize) -> Job {
         let handle = self.clone();

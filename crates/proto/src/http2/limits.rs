@@ -88,8 +88,8 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// Returns the maximum bytes of a compressed header block. No honest encoder makes a block longer than its decoded
-    /// list.
+    /// Returns the maximum size of a compressed header block in bytes. The size of the decoded list includes 32 octets
+    /// per field (RFC 9113, section 6.5.2), so a usual encoder makes no block longer than that.
     #[must_use]
     pub fn block_bytes_max(&self) -> usize {
         2 * self.header_list_bytes_max as usize

@@ -47,7 +47,8 @@ const STREAMS_MAX: usize = 4;
 /// Maximum growth in bytes of a small message that is compressed only so that later messages can refer to it.
 const INVESTED_BYTES_MAX: usize = 4;
 
-/// Maximum length of a message that may grow. A longer message that does not shrink is not text.
+/// Maximum length of a message that is compressed even if it grows, by up to `INVESTED_BYTES_MAX`. Longer text shrinks;
+/// other data rarely helps later messages.
 const INVESTED_MESSAGE_BYTES_MAX: usize = 256;
 
 /// Minimum output space to reserve at a time. Space grows only with the output, at most doubling it.

@@ -93,7 +93,8 @@ pub(crate) enum Taken {
 /// Decision about the first item of a client.
 #[derive(Debug)]
 pub(crate) enum Verdict {
-    /// The item waits for its response, for a free request, or for the end of a link's response. Also returned for an empty queue.
+    /// The item waits for the response to its filter request, for a free request, or for the end of a link's response. Also
+    /// returned if the last delivered item has ended the client.
     Waits,
     /// The items' hold has ended, or the origin is about to be polled and returns the current
     /// state.

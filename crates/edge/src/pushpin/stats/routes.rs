@@ -81,7 +81,7 @@ impl RouteReports {
         }
     }
 
-    /// Adds the time since the last call to connected time.
+    /// Adds the time since the previous call to the connected time of each route, once per connection.
     pub fn pass(&mut self, now_ms: u64) {
         let passed_ms = now_ms.saturating_sub(std::mem::replace(&mut self.since_ms, now_ms));
         for route in self.routes.values_mut() {

@@ -54,7 +54,7 @@ impl Backends<'_> {
         if self.services.line.path.is_some() {
             parts.insert(0, &envelope);
         } else if self.services.addresses.is_stream(service) {
-            // A packet that opens a session contains the reply address.
+            // A packet that opens a session contains the reply address, so it needs no reply envelope.
             parts.drain(..parts.len() - 1);
         }
         wires

@@ -127,7 +127,8 @@ impl Http {
         Ok(sent + net.write_stream(handle, &piece[sent..])?)
     }
 
-    /// Passes a piece directly to the kernel if no other output of the client is pending.
+    /// Sends a piece without copying it, if it is long enough and the client has no earlier unsent
+    /// output. Returns the number of bytes that the kernel accepted.
     fn send_from_where_it_is<D: Driver>(
         &mut self,
         net: &mut Net<D>,

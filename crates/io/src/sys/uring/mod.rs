@@ -137,7 +137,8 @@ impl Uring {
     fn tell_broken(&mut self, fd: Fd) {
         let slot = &self.slots[fd as usize];
         match slot.kind {
-            // A collected send still refers to the descriptor, so do not close it yet. The send will fail, too.
+            // A collected send still refers to the descriptor, so do not close it yet. That send also fails, and its completion
+            // closes the descriptor.
             Kind::Leaving if slot.is_sending => {}
             Kind::Leaving => self.finish_close(fd),
             _ => self.record_end(fd),

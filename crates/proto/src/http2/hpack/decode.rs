@@ -121,7 +121,7 @@ impl Decoder {
             string(block, at, text)?;
             0
         } else {
-            // The new entry needs the name, even if nothing is stored.
+            // Append the name even if `store` is false, because the new table entry is copied from `text`.
             self.name(index, text, store || inserts)?
         };
         let middle = text.len();
