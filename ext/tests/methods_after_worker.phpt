@@ -125,7 +125,7 @@ $server->post('/request', function (Request $r) {
     $file = Fermata\File::open(__FILE__);
     Sweep::$isWorker = true;
     Sweep::keep($r, Fermata\File::stat(__FILE__), ...array_values($r->files()));
-    Sweep::keep(Channel::get('x'), async(fn () => 1), $file, Fermata\File::lines(__FILE__), $m = new Mutex);
+    Sweep::keep(Channel::get('x'), Channel::get('x')->read(), async(fn () => 1), $file, Fermata\File::lines(__FILE__), $m = new Mutex);
     return Response::text('x');
 });
 $server->get('/events', fn () => Response::events(function ($sink) { Sweep::keep($sink); $sink->send('x'); delay(getenv('USE_ZEND_ALLOC') === '0' ? 10 : 0.3); }));

@@ -197,7 +197,9 @@ fn answers_a_request_during_a_handover_once() {
         pair.run(|_, _| {}, |_| has_read(&mut client, &mut got, 3));
         assert_eq!(bodies(&got), ["1", "2", "3"]);
         assert_eq!(pair.seen.concat().len(), 4, "{:?}", pair.seen);
-        assert_eq!(pair.settled_counts().iter().sum::<u64>(), 2);
+        // The connection may still be on its way.
+        let is_settled = |pair: &Pair| pair.settled_counts().iter().sum::<u64>() == 2;
+        pair.run(|_, _| {}, is_settled);
     });
 }
 
