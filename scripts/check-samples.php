@@ -205,6 +205,9 @@ final class Samples
             $child->waitUntil($begins, BACKGROUND_SECONDS_MAX)
                 ? $this->pass()
                 : $this->fail($place, "expected to begin with:\n$expected\ngot:\n" . $child->output());
+        }
+        // Later commands are often clients of earlier ones, so stop none before all outputs are complete.
+        foreach (array_reverse($this->background) as [, , $child]) {
             $child->stop();
         }
         $this->background = [];
