@@ -247,8 +247,7 @@ impl Keys {
                 source.ask.asked.fetch_add(1, Ordering::AcqRel);
                 self.thread.unpark();
             }
-            // The fetch requested above may have finished already. The token is then checked again.
-            are_coming |= !is_early || source.ask.is_open();
+            are_coming |= source.ask.is_open();
         }
         are_coming && self.waiting.len() < WAITING_MAX
     }
