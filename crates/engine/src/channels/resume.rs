@@ -133,13 +133,9 @@ impl Channels {
         if is_waiting && let Some(key) = to.net.connections.key(index.connection()).known() {
             // No output follows that would queue the client again.
             resume.is_queued = true;
-            let (now_ms, unix_ms) = (to.net.driver.now_ms(), to.net.driver.unix_ms());
-            self.ahead.push(
-                Resuming::Client(key),
-                resume.backlog.waits_until(),
-                now_ms,
-                unix_ms,
-            );
+            let until_ms = resume.backlog.waits_until();
+            self.ahead
+                .push(Resuming::Client(key), until_ms, &to.net.driver);
         }
         if let Some((connection, exchange)) = to.net.connections.pair_mut(index).known() {
             if !is_live && let Some(rest) = exchange.held_mut().and_then(Held::resume_mut) {
@@ -275,9 +271,7 @@ impl Channels {
             // The log has not replied, or is not connected: read again when it has advanced.
             let until_ms = backlog.waits_until();
             self.readers.wait(id, backlog, None);
-            let (now_ms, unix_ms) = (net.driver.now_ms(), net.driver.unix_ms());
-            self.ahead
-                .push(Resuming::Reader(id), until_ms, now_ms, unix_ms);
+            self.ahead.push(Resuming::Reader(id), until_ms, &net.driver);
         } else {
             self.readers.wait(id, backlog, Some(&mut self.local));
         }

@@ -227,13 +227,9 @@ impl Channels {
         {
             // The client waits until the ring advances.
             resume.is_queued = true;
-            let (now_ms, unix_ms) = (to.net.driver.now_ms(), to.net.driver.unix_ms());
-            self.ahead.push(
-                Resuming::Client(key),
-                resume.backlog.waits_until(),
-                now_ms,
-                unix_ms,
-            );
+            let until_ms = resume.backlog.waits_until();
+            self.ahead
+                .push(Resuming::Client(key), until_ms, &to.net.driver);
             let exchange = to.net.connections.exchange_mut(index).known();
             if let Some(rest) = exchange
                 .and_then(Exchange::held_mut)

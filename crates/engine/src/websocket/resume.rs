@@ -159,10 +159,8 @@ impl Sockets {
                 // The socket waits until the ring advances.
                 *is_queued = true;
                 if let Some(key) = net.connections.key(index.connection()).known() {
-                    let (now_ms, unix_ms) = (net.driver.now_ms(), net.driver.unix_ms());
-                    channels
-                        .ahead
-                        .push(Resuming::Client(key), waits_until, now_ms, unix_ms);
+                    let one = Resuming::Client(key);
+                    channels.ahead.push(one, waits_until, &net.driver);
                 }
             }
         }
