@@ -10,6 +10,8 @@
 #include "zend_interfaces.h"
 #include "base/optimize_size.h"
 
+#define READER_BUSY "another handler or task waits with this reader; open one with Channel::read() for each of them"
+
 typedef struct channel_reader {
 	FmReader core;         /* 0 = not opened by Channel::read() */
 	uint32_t run;          /* `runs` when the reader was opened */
@@ -116,31 +118,16 @@ static bool wait_for_event(channel_reader *reader)
 	if (!fermata_can_wait()) {
 		return false;
 	}
-	if (!waiting) {
-		ALLOC_HASHTABLE(waiting);
-		zend_hash_init(waiting, 8, NULL, NULL, 0);
-	}
-	fermata_fiber *fiber = fermata_this_fiber();
-	zend_hash_index_add_new_ptr(waiting, reader->core, fiber);
 	/* A task that waits for events does not delay the stop of the worker; a handler does, because its client waits. */
-	fermata_background(!fermata_has_request(fiber));
-	fermata_wait_result result = fermata_wait(FERMATA_NEVER);
+	fermata_background(!fermata_has_request(fermata_this_fiber()));
+	fermata_wait_result result = fermata_wait_keyed(&waiting, reader->core);
 	fermata_background(false);
-	zend_hash_index_del(waiting, reader->core);
-	if (!zend_hash_num_elements(waiting)) {
-		zend_hash_destroy(waiting);
-		FREE_HASHTABLE(waiting);
-		waiting = NULL;
-	}
 	return result != FERMATA_WAIT_FAILED;
 }
 
 void fermata_reader_woken(void)
 {
-	fermata_fiber *fiber = waiting ? zend_hash_index_find_ptr(waiting, fm_reader_woken(fermata.worker)) : NULL;
-	if (fiber) {
-		fermata_wake(fiber);
-	}
+	fermata_wake_keyed(waiting, fm_reader_woken(fermata.worker));
 }
 
 /* Reading */
@@ -205,7 +192,7 @@ static bool read_alone(channel_reader *reader, zval *event)
 		return false;
 	}
 	if (UNEXPECTED(reader->is_waiting)) {
-		fermata_misuse("another handler or task waits with this reader; open one with Channel::read() for each of them");
+		fermata_misuse("%s", READER_BUSY);
 		return false;
 	}
 	reader->is_waiting = true;
@@ -232,101 +219,25 @@ ZEND_METHOD(Fermata_ChannelReader, receive)
 
 /* foreach. Each loop over a reader continues after the last event that was read. */
 
-typedef struct reader_iterator {
-	zend_object_iterator base; /* holds a reference to the reader */
-	zval event;                /* undefined before the first event, and after an exception */
-} reader_iterator;
-
-static void iterator_drop(zend_object_iterator *base)
+static bool next_event(zend_object *object, zval *event)
 {
-	reader_iterator *iterator = (reader_iterator *)base;
-	zval event;
-	ZVAL_COPY_VALUE(&event, &iterator->event);
-	ZVAL_UNDEF(&iterator->event);
-	zval_ptr_dtor(&event);
+	return read_alone(FERMATA_FROM(channel_reader, object), event);
 }
 
-static void iterator_free(zend_object_iterator *base)
+static void event_key(const zval *event, zend_ulong count, zval *key)
 {
-	iterator_drop(base);
-	zval_ptr_dtor(&base->data);
-}
-
-static zend_result iterator_valid(zend_object_iterator *base)
-{
-	return Z_ISUNDEF(((reader_iterator *)base)->event) ? FAILURE : SUCCESS;
-}
-
-static zval *iterator_event(zend_object_iterator *base)
-{
-	zval *event = &((reader_iterator *)base)->event;
-	return Z_ISUNDEF_P(event) ? NULL : event;
-}
-
-static void iterator_key(zend_object_iterator *base, zval *key)
-{
-	const zval *event = &((reader_iterator *)base)->event;
-	/* Undefined after an exception; InternalIterator::key() does not check valid(). */
-	if (Z_ISUNDEF_P(event)) {
-		ZVAL_NULL(key);
-		return;
-	}
 	fermata_event_id(key, Z_OBJ_P(event));
 }
 
-static void iterator_next(zend_object_iterator *base)
-{
-	zval event;
-	iterator_drop(base);
-	if (UNEXPECTED(EG(exception))) {
-		/* Thrown by a destructor. */
-		return;
-	}
-	/* Store the event outside of the iterator: another fiber may read the iterator's current value during the wait. */
-	if (read_alone(FERMATA_FROM(channel_reader, Z_OBJ(base->data)), &event)) {
-		ZVAL_COPY_VALUE(&((reader_iterator *)base)->event, &event);
-	}
-}
-
-/* A second foreach over the same iterator continues with its current event. */
-static void iterator_rewind(zend_object_iterator *base)
-{
-	if (Z_ISUNDEF(((reader_iterator *)base)->event)) {
-		iterator_next(base);
-	}
-}
-
-static HashTable *iterator_get_gc(zend_object_iterator *base, zval **table, int *len)
-{
-	zend_get_gc_buffer *buffer = zend_get_gc_buffer_create();
-	zend_get_gc_buffer_add_zval(buffer, &base->data);
-	zend_get_gc_buffer_add_zval(buffer, &((reader_iterator *)base)->event);
-	zend_get_gc_buffer_use(buffer, table, len);
-	return NULL;
-}
-
-static const zend_object_iterator_funcs iterator_functions = {
-	.dtor = iterator_free,
-	.valid = iterator_valid,
-	.get_current_data = iterator_event,
-	.get_current_key = iterator_key,
-	.move_forward = iterator_next,
-	.rewind = iterator_rewind,
-	.get_gc = iterator_get_gc,
-};
-
 static zend_object_iterator *reader_get_iterator(zend_class_entry *ce, zval *object, int by_reference)
 {
-	if (by_reference) {
-		fermata_misuse("foreach cannot read events by reference");
-		return NULL;
-	}
-	reader_iterator *iterator = emalloc(sizeof(reader_iterator));
-	zend_iterator_init(&iterator->base);
-	ZVAL_OBJ_COPY(&iterator->base.data, Z_OBJ_P(object));
-	iterator->base.funcs = &iterator_functions;
-	ZVAL_UNDEF(&iterator->event);
-	return &iterator->base;
+	static const fermata_item_source source = {
+		.next = next_event,
+		.key = event_key,
+		.busy = READER_BUSY,
+		.by_reference = "foreach cannot read events by reference",
+	};
+	return fermata_item_iterator(&source, object, by_reference);
 }
 
 ZEND_METHOD(Fermata_ChannelReader, getIterator)

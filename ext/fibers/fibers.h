@@ -188,6 +188,21 @@ bool fermata_turns_are_single(void);
 /* waiters.c */
 void fermata_waiters_add(fermata_waiters *list, fermata_waiter *waiter);
 void fermata_waiters_remove(fermata_waiter *waiter);
+/* Waits until fermata_wake_keyed(). At most one fiber waits for a key. `*table` has the waiting fibers; NULL = none. */
+fermata_wait_result fermata_wait_keyed(HashTable **table, zend_ulong key);
+void fermata_wake_keyed(HashTable *table, zend_ulong key);
+
+/* iterator.c */
+typedef struct fermata_item_source {
+	/* Returns the object's next item; waits for it. Returns false at the end, or with an exception pending. */
+	bool (*next)(zend_object *object, zval *item);
+	/* Sets the key of an item. `count` is the number of items before it. */
+	void (*key)(const zval *item, zend_ulong count, zval *key);
+	const char *busy; /* message of the MisuseError if two fibers wait with one iterator */
+	const char *by_reference; /* message of the MisuseError for foreach by reference */
+} fermata_item_source;
+/* Implements get_iterator of a class whose items are received once. The iterator refers to the object and to `source`. */
+zend_object_iterator *fermata_item_iterator(const fermata_item_source *source, zval *object, int by_reference);
 
 /* fibers/every.c */
 void fermata_every_free(fermata_every *every);

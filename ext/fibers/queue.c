@@ -288,103 +288,25 @@ ZEND_METHOD(Fermata_Sync_Queue, count)
 /* foreach over a queue removes values until the queue is closed and empty. Several loops may iterate over one queue; each value
  * goes to one of them. */
 
-typedef struct queue_iterator {
-	zend_object_iterator base; /* holds a reference to the queue */
-	zval item;                 /* undefined at the end */
-	zend_ulong taken;
-	bool waits;
-} queue_iterator;
-
-static void iterator_drop(zend_object_iterator *base)
+static bool next_item(zend_object *object, zval *item)
 {
-	queue_iterator *iterator = (queue_iterator *)base;
-	zval item;
-	ZVAL_COPY_VALUE(&item, &iterator->item);
-	ZVAL_UNDEF(&iterator->item);
-	zval_ptr_dtor(&item);
+	return take_waiting(FERMATA_FROM(fermata_queue, object), item);
 }
 
-static void iterator_free(zend_object_iterator *base)
+static void item_key(const zval *item, zend_ulong count, zval *key)
 {
-	iterator_drop(base);
-	zval_ptr_dtor(&base->data);
+	ZVAL_LONG(key, (zend_long)count);
 }
-
-static zend_result iterator_valid(zend_object_iterator *base)
-{
-	return Z_ISUNDEF(((queue_iterator *)base)->item) ? FAILURE : SUCCESS;
-}
-
-static zval *iterator_item(zend_object_iterator *base)
-{
-	return &((queue_iterator *)base)->item;
-}
-
-static void iterator_key(zend_object_iterator *base, zval *key)
-{
-	ZVAL_LONG(key, (zend_long)((queue_iterator *)base)->taken - 1);
-}
-
-static void iterator_next(zend_object_iterator *base)
-{
-	queue_iterator *iterator = (queue_iterator *)base;
-	zval item;
-	if (UNEXPECTED(iterator->waits)) {
-		fermata_misuse("another handler or task waits with this iterator already; a foreach of its own takes values as well");
-		return;
-	}
-	iterator_drop(base);
-	/* Store the value outside of the iterator: another fiber may read the iterator's current value during the wait. */
-	iterator->waits = true;
-	bool taken = take_waiting(FERMATA_FROM(fermata_queue, Z_OBJ(base->data)), &item);
-	iterator->waits = false;
-	if (taken) {
-		ZVAL_COPY_VALUE(&iterator->item, &item);
-		iterator->taken++;
-	}
-}
-
-/* A second foreach over the same iterator continues with its current value. */
-static void iterator_rewind(zend_object_iterator *base)
-{
-	if (Z_ISUNDEF(((queue_iterator *)base)->item)) {
-		iterator_next(base);
-	}
-}
-
-static HashTable *iterator_get_gc(zend_object_iterator *base, zval **table, int *len)
-{
-	zend_get_gc_buffer *buffer = zend_get_gc_buffer_create();
-	zend_get_gc_buffer_add_zval(buffer, &base->data);
-	zend_get_gc_buffer_add_zval(buffer, &((queue_iterator *)base)->item);
-	zend_get_gc_buffer_use(buffer, table, len);
-	return NULL;
-}
-
-static const zend_object_iterator_funcs iterator_functions = {
-	.dtor = iterator_free,
-	.valid = iterator_valid,
-	.get_current_data = iterator_item,
-	.get_current_key = iterator_key,
-	.move_forward = iterator_next,
-	.rewind = iterator_rewind,
-	.get_gc = iterator_get_gc,
-};
 
 static zend_object_iterator *queue_get_iterator(zend_class_entry *ce, zval *object, int by_reference)
 {
-	if (by_reference) {
-		fermata_misuse("foreach cannot take values of a queue by reference");
-		return NULL;
-	}
-	queue_iterator *iterator = emalloc(sizeof(queue_iterator));
-	zend_iterator_init(&iterator->base);
-	ZVAL_OBJ_COPY(&iterator->base.data, Z_OBJ_P(object));
-	iterator->base.funcs = &iterator_functions;
-	ZVAL_UNDEF(&iterator->item);
-	iterator->taken = 0;
-	iterator->waits = false;
-	return &iterator->base;
+	static const fermata_item_source source = {
+		.next = next_item,
+		.key = item_key,
+		.busy = "another handler or task waits with this iterator already; a foreach of its own takes values as well",
+		.by_reference = "foreach cannot take values of a queue by reference",
+	};
+	return fermata_item_iterator(&source, object, by_reference);
 }
 
 ZEND_METHOD(Fermata_Sync_Queue, getIterator)

@@ -32,3 +32,30 @@ void fermata_waiters_remove(fermata_waiter *waiter)
 		list->last = waiter->previous;
 	}
 }
+
+/* Waits for an event with a number */
+
+fermata_wait_result fermata_wait_keyed(HashTable **table, zend_ulong key)
+{
+	if (!*table) {
+		ALLOC_HASHTABLE(*table);
+		zend_hash_init(*table, 8, NULL, NULL, 0);
+	}
+	zend_hash_index_add_new_ptr(*table, key, fermata_this_fiber());
+	fermata_wait_result result = fermata_wait(FERMATA_NEVER);
+	zend_hash_index_del(*table, key);
+	if (!zend_hash_num_elements(*table)) {
+		zend_hash_destroy(*table);
+		FREE_HASHTABLE(*table);
+		*table = NULL;
+	}
+	return result;
+}
+
+void fermata_wake_keyed(HashTable *table, zend_ulong key)
+{
+	fermata_fiber *fiber = table ? zend_hash_index_find_ptr(table, key) : NULL;
+	if (fiber) {
+		fermata_wake(fiber);
+	}
+}

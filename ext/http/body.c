@@ -20,27 +20,12 @@ static bool wait_for_more(uint64_t id)
 		fermata_misuse("another task waits for this body already; let one of them read it");
 		return false;
 	}
-	if (!readers) {
-		ALLOC_HASHTABLE(readers);
-		zend_hash_init(readers, 8, NULL, NULL, 0);
-	}
-	zend_hash_index_add_new_ptr(readers, id, fermata_this_fiber());
-	fermata_wait_result result = fermata_wait(FERMATA_NEVER);
-	zend_hash_index_del(readers, id);
-	if (!zend_hash_num_elements(readers)) {
-		zend_hash_destroy(readers);
-		FREE_HASHTABLE(readers);
-		readers = NULL;
-	}
-	return result != FERMATA_WAIT_FAILED;
+	return fermata_wait_keyed(&readers, id) != FERMATA_WAIT_FAILED;
 }
 
 void fermata_body_arrived(const FmEvent *event)
 {
-	fermata_fiber *fiber = readers ? zend_hash_index_find_ptr(readers, event->request) : NULL;
-	if (fiber) {
-		fermata_wake(fiber);
-	}
+	fermata_wake_keyed(readers, event->request);
 }
 
 /* Returns up to `bytes_max` further bytes of the body. Returns an empty string at its end, NULL with an exception pending. */

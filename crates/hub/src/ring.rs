@@ -199,7 +199,7 @@ impl Ring {
     ///
     /// # Errors
     /// [`OpenError::Damaged`] if the first word is zero: the ring was not completed, or a power failure has erased the
-    /// word. Otherwise as [`Ring::open`].
+    /// word. All other errors are those of [`Ring::open`].
     pub fn check_head(head: &[u64; HEAD_WORDS], config: &Config) -> Result<(), OpenError> {
         let [magic, version, shape] = *head;
         match magic {
